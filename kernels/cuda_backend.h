@@ -33,7 +33,8 @@ struct kg_cuda_step {
 
 struct kg_gemm;
 struct kg_mxfp4_range;
-enum { KG_MXFP4_KERNELS = 8, KG_MXFP4_MAX_SPLIT = 8 }; /* of products of many rows (mxfp4/gemm.cu) */
+/* Of products of many rows (mxfp4/gemm.cu, gemm/blocks.cu). */
+enum { KG_MXFP4_KERNELS = 8, KG_BLOCK_KERNELS = 24, KG_MAX_SPLIT = 8 };
 
 struct kg_cuda_backend {
     struct kg_backend base; /* first: a struct kg_backend * is one of these */
@@ -54,7 +55,8 @@ struct kg_cuda_backend {
     size_t n_repacked;
     /* By kernel and split of the columns: clusters that the device runs at the same time; 0 until asked for. A cache:
      * operations, which have a const back end, fill it under the lock. */
-    mutable uint32_t mxfp4_clusters[KG_MXFP4_KERNELS][KG_MXFP4_MAX_SPLIT + 1];
+    mutable uint32_t mxfp4_clusters[KG_MXFP4_KERNELS][KG_MAX_SPLIT + 1];
+    mutable uint32_t block_clusters[KG_BLOCK_KERNELS][KG_MAX_SPLIT + 1];
 };
 
 static inline struct kg_cuda_backend *kg_cuda_of(struct kg_backend *backend) {

@@ -5,24 +5,24 @@ cuda_sources = \
 	kernels/attention/prefill.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
-	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
-	kernels/attention/sdpa/wgmma_64.cu \
+	kernels/attention/sdpa/split.cu kernels/attention/sdpa/wgmma.cu kernels/attention/sdpa/wgmma_64.cu \
 	kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu kernels/decode/lower.cu \
 	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/repacked.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
-	kernels/gemm/gemm.cu kernels/gemv/gemv.cu \
+	kernels/gemm/blocks.cu kernels/gemm/gemm.cu kernels/gemv/gemv.cu \
 	kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
 	kernels/mxfp4/repack.cu \
 	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
 	kernels/ops/linear.cu kernels/ops/rmsnorm.cu kernels/ops/rope.cu kernels/ops/router.cu kernels/ops/sample.cu \
-	kernels/ops/softmax.cu kernels/ops/swiglu.cu
+	kernels/ops/softmax.cu kernels/ops/swiglu.cu \
+	kernels/ptx/tensor_map.cu
 cuda_headers = \
 	kernels/cuda_backend.h \
 	kernels/attention/attention.cuh \
 	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
-	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h kernels/attention/sdpa/tile.cuh \
+	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tile.cuh \
 	kernels/block/bfloat16.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
@@ -30,13 +30,13 @@ cuda_headers = \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \
-	kernels/gemm/gemm.h \
+	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/gemm.h \
 	kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
 	kernels/ptx/async_copy.cuh kernels/ptx/cluster.cuh kernels/ptx/compiler.cuh kernels/ptx/dependent.cuh \
-	kernels/ptx/math.cuh kernels/ptx/mbarrier.cuh kernels/ptx/memory.cuh kernels/ptx/mma.cuh kernels/ptx/tma.cuh \
-	kernels/ptx/wgmma.cuh
+	kernels/ptx/math.cuh kernels/ptx/mbarrier.cuh kernels/ptx/memory.cuh kernels/ptx/mma.cuh \
+	kernels/ptx/tensor_map.h kernels/ptx/tma.cuh kernels/ptx/wgmma.cuh
 EXTRA_DIST += $(cuda_sources) $(cuda_headers) suites/harness/selftest/out_of_bounds.cu
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)

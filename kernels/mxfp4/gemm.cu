@@ -1,7 +1,7 @@
 /* Launches gemm.cuh, after sorting rows by expert, and gemm_tma.cuh. The kernel is the one, with the split of the
  * columns, whose estimated time is the shortest. The choice depends on shapes and the device only. */
 #include "kernels/mxfp4/gemm_tma.cuh"
-#include "kernels/attention/sdpa/tensor_map.h"
+#include "kernels/ptx/tensor_map.h"
 #include <algorithm>
 
 namespace kg_mxfp4 {
@@ -71,24 +71,6 @@ static struct sorted lay_out(void *workspace, uint32_t n_rows, uint32_t n_expert
     return { reinterpret_cast<uint32_t *>(at + 256), reinterpret_cast<uint32_t *>(at),
              reinterpret_cast<struct gemm_tile *>(at + 256 + rows_bytes),
              256 + rows_bytes + n_tiles * sizeof(struct gemm_tile) };
-}
-
-/* Clusters of `size` blocks that run at the same time. Queries the driver. */
-template <typename S, typename Params> static uint32_t clusters_at_once(void (*kernel)(Params), uint32_t size) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = { size, 1, 1 };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(size);
-    config.blockDim = dim3(S::THREADS);
-    config.dynamicSmemBytes = S::BYTES;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int n = 0;
-    cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::BYTES);
-    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, kernel, &config);
-    if (code != cudaSuccess) (void)cudaGetLastError();
-    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
 }
 
 template <typename S>
@@ -166,10 +148,10 @@ struct kernel {
 
 template <typename S> static constexpr kernel by_threads(uint32_t step, uint32_t ends, uint32_t exchange) {
     return { launch<S>,
-             [](uint32_t n_split) { return clusters_at_once<S>(gemm_kernel<S>, n_split); },
+             [](uint32_t n_split) { return kg_clusters_at_once(gemm_kernel<S>, S::THREADS, S::BYTES, n_split); },
              S::M,
              S::N,
-             KG_MXFP4_MAX_SPLIT,
+             KG_MAX_SPLIT,
              true,
              step,
              ends,
@@ -178,7 +160,9 @@ template <typename S> static constexpr kernel by_threads(uint32_t step, uint32_t
 
 template <typename S> static constexpr kernel by_tma(uint32_t step, uint32_t ends, uint32_t exchange) {
     return { launch_tma<S>,
-             [](uint32_t n_split) { return clusters_at_once<S>(gemm_tma_kernel<S>, n_split * S::MULTICAST); },
+             [](uint32_t n_split) {
+                 return kg_clusters_at_once(gemm_tma_kernel<S>, S::THREADS, S::BYTES, n_split * S::MULTICAST);
+             },
              S::M * S::MULTICAST,
              S::N,
              S::MAX_SPLIT,

@@ -2,9 +2,9 @@
  *
  * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
- * matrix products of): gemv/gemv.h, which decodes W in registers. Else gemm.h, over W itself where it has the operands'
- * type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
- * whole. The operands are
+ * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if it takes them, gemm/blocks.h, which does so
+ * for the tensor cores. Else gemm.h, over W itself where it has the operands' type, or over tiles of W's rows, decoded
+ * into the workspace one after the other, so that W is never copied as a whole. The operands are
  * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
  * - float16 if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
  *   small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
@@ -14,6 +14,7 @@
  *
  * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is
  * added to the float32 product, so that a float16 y is rounded once. */
+#include "kernels/gemm/blocks.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemv/gemv.h"
 #include "kernels/mxfp4/mxfp4.h"
@@ -267,5 +268,6 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
     if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= KG_GEMV_MAX_ROWS))
         return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
+    if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, err);
     return run_gemm(job);
 }

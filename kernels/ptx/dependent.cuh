@@ -49,4 +49,24 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
 }
 
+/* Clusters of `cluster` blocks of such a kernel that the device runs at the same time. Asks the driver. */
+template <typename Params>
+static inline uint32_t kg_clusters_at_once(void (*kernel)(Params), unsigned n_threads, size_t shared_bytes,
+                                           unsigned cluster) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = { cluster, 1, 1 };
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(cluster);
+    config.blockDim = dim3(n_threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int n = 0;
+    cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, kernel, &config);
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
+}
+
 #endif

@@ -82,8 +82,9 @@ static __device__ __forceinline__ unsigned kg_shared_address(const void *p) {
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
-/* T: float, float2, float4, uint32_t, uint2 or uint4, aligned as its size. */
+/* T: float, float2, float4, uint16_t (loads only), uint32_t, uint2 or uint4, aligned as its size. */
 template <typename T> static __device__ __forceinline__ T kg_load_shared(unsigned address) = delete;
+KG_LOAD(kg_load_shared, true, "ld.shared.u16", uint16_t, 1, "h", unsigned, "r")
 #define KG_SHARED(T, n, type, reg)                                                                                     \
     KG_LOAD(kg_load_shared, true, "ld.shared." type, T, n, reg, unsigned, "r")                                         \
     KG_STORE(kg_store_shared, true, "st.shared." type, T, n, reg, unsigned, "r")

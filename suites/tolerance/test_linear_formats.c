@@ -203,6 +203,18 @@ static const struct {
 static const uint32_t REPACKED_ROWS[] = { 1, 2, 8, 9, 16, 17, 63, 64, 65, 129, 200 };
 static const struct { uint32_t n, k; } REPACKED[] = { { 16, 64 }, { 112, 576 }, { 304, 2880 }, { 40, 64 }, { 64, 96 } };
 
+/* Tensor cores over block formats: tiles of 64, 128 and 256 rows and of 128 outputs, chunks of 256 columns, columns
+ * split among blocks. K in units of 64 columns, of formats with blocks of 256 in those: on either side of each tile, a
+ * part of a chunk, rows of W that begin at any even byte (an odd number of units), rows of y that begin anywhere, one
+ * chunk, more tiles than multiprocessors; and what others multiply: 7 outputs, 1,025 rows. */
+static const struct {
+    uint32_t m, n, units;
+} TILES[] = {
+    { 9, 8, 1 },     { 64, 128, 8 },  { 65, 131, 5 }, { 128, 256, 4 }, { 129, 130, 9 },
+    { 256, 264, 3 }, { 257, 136, 3 }, { 40, 72, 33 }, { 33, 257, 10 }, { 9, 17000, 2 },
+    { 1024, 20, 5 }, { 1025, 20, 5 }, { 16, 7, 5 },
+};
+
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
 
@@ -216,6 +228,21 @@ static void add_repacked(struct kg_case_list *cases, const struct mode *mode) {
     for (size_t r = 0; r < KG_COUNT_OF(WIDE_ROWS) && mode->output == KG_PRECISION_F32; r++)
         add(cases, "arranged_wide_range",
             &(struct product){ mode, KG_DTYPE_MXFP4, WIDE_ROWS[r], 144, 192, false, 30, true });
+}
+
+static void add_tiles(struct kg_case_list *cases, const struct mode *mode) {
+    if (mode->activations != KG_PRECISION_F16) return;
+    for (size_t b = 0; b < KG_COUNT_OF(BLOCKS); b++)
+        for (size_t t = 0; t < KG_COUNT_OF(TILES); t++) {
+            const uint32_t unit = kg_dtype_info(BLOCKS[b].dtype)->block_elems == 256 ? 256 : 64;
+            add(cases, "tiles",
+                &(struct product){ mode, BLOCKS[b].dtype, TILES[t].m, TILES[t].n, TILES[t].units * unit, t % 2 == 0, 0,
+                                   false });
+        }
+    /* Tiles of 256 rows; the sums of such split. */
+    add(cases, "tiles", &(struct product){ mode, KG_DTYPE_Q8_0, 129, 8964, 64, true, 0, false });
+    if (mode->output == KG_PRECISION_F16)
+        add(cases, "tiles", &(struct product){ mode, KG_DTYPE_Q4_K, 257, 4000, 2048, false, 0, false });
 }
 
 static void build(struct kg_case_list *cases) {
@@ -234,6 +261,7 @@ static void build(struct kg_case_list *cases) {
             add(cases, "pieces",
                 &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0, false });
         add_repacked(cases, mode);
+        add_tiles(cases, mode);
     }
 }
 

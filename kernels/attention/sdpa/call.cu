@@ -1,5 +1,5 @@
 #include "kernels/attention/sdpa/call.h"
-#include "kernels/attention/sdpa/tensor_map.h"
+#include "kernels/ptx/tensor_map.h"
 #include "kernels/block/precision.cuh"
 
 namespace kg_sdpa {

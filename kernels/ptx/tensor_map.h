@@ -1,6 +1,6 @@
 /* Tensor maps for Hopper's tensor copies (CUDA Driver API, "Tensor Map Object Management"). */
-#ifndef KIGO_KERNELS_ATTENTION_SDPA_TENSOR_MAP_H
-#define KIGO_KERNELS_ATTENTION_SDPA_TENSOR_MAP_H
+#ifndef KIGO_KERNELS_PTX_TENSOR_MAP_H
+#define KIGO_KERNELS_PTX_TENSOR_MAP_H
 
 #include <cuda.h>
 #include <cuda_runtime.h>

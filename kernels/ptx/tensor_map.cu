@@ -1,4 +1,4 @@
-#include "kernels/attention/sdpa/tensor_map.h"
+#include "kernels/ptx/tensor_map.h"
 #include "kernels/cuda_backend.h"
 
 using encode_function = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,

@@ -142,6 +142,30 @@ static const char *const MIGRATIONS[] = {
     /* The text of a function in SQL is read by the search_path of who calls it: a runner who may make operators in any
      * schema (up to PostgreSQL 14 in `public`) would have said what `=` of a name is. */
     "ALTER FUNCTION my_runner() SET search_path = pg_catalog, pg_temp;",
+
+    /* The results of a run are found by equality, of the upper bits of result_id, which are bundle_no: a range of
+     * numbers the planner takes for many, and reads whole partitions then. Which runner and month they are of follows
+     * from the run, which the planner does not know: as equalities they would divide what it expects by the number of
+     * runners and of months, down to one figure where a run has 10^5, and two runs would be compared by nested loops.
+     * ANALYZE, as nothing else looks at a month that is over. */
+    "CREATE INDEX result_by_run ON result_row((result_id >> 20));"
+    "CREATE OR REPLACE VIEW figure AS SELECT b.bundle_id AS run, r.result_id AS result_no, c.case_key, c.layer, c.op,"
+    " c.name AS case_name, coalesce(c.backend, '-') AS backend, coalesce(c.dtype, '-') AS dtype,"
+    " coalesce(c.shape, '-') AS shape, coalesce(c.spec, '-') AS spec, r.status, f.name AS figure, f.unit, m.value,"
+    " m.tol AS value_limit, m.n AS n_values, m.mad, m.ci_lo AS ci_low, m.ci_hi AS ci_high, m.valid"
+    " FROM bundle b JOIN result_row r ON r.result_id >> 20 = b.bundle_no"
+    "  AND coalesce(r.runner_no = b.runner_no, false) AND r.month BETWEEN b.month AND b.month"
+    " JOIN metric_row m ON m.result_id = r.result_id AND coalesce(m.runner_no = r.runner_no, false)"
+    "  AND m.month BETWEEN r.month AND r.month"
+    " JOIN figure_name f ON f.figure_id = m.figure_id JOIN tcase c ON c.case_id = r.case_id;"
+    "CREATE OR REPLACE VIEW failure AS SELECT b.bundle_id AS run, r.result_id AS result_no, c.case_key, c.layer, c.op,"
+    " c.name AS case_name, coalesce(c.backend, '-') AS backend, coalesce(c.dtype, '-') AS dtype,"
+    " coalesce(c.shape, '-') AS shape, coalesce(c.spec, '-') AS spec, r.status, coalesce(r.reason, '') AS reason,"
+    " r.seed AS case_seed, r.duration_ns / 1e9::double precision AS case_seconds"
+    " FROM bundle b JOIN result_row r ON r.result_id >> 20 = b.bundle_no"
+    "  AND coalesce(r.runner_no = b.runner_no, false) AND r.month BETWEEN b.month AND b.month"
+    " JOIN tcase c ON c.case_id = r.case_id WHERE r.status NOT IN ('pass', 'skip');"
+    "ANALYZE result_row;",
 };
 enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
 

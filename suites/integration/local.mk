@@ -278,6 +278,7 @@ fleet_lab = \
 	suites/integration/fleet_reads.c suites/integration/fleet_reads.h \
 	suites/integration/fleet_relay.c suites/integration/fleet_relay.h \
 	suites/integration/fleet_reruns.c suites/integration/fleet_reruns.h \
+	suites/integration/fleet_schema.c suites/integration/fleet_schema.h \
 	suites/integration/fleet_server.c suites/integration/fleet_server.h \
 	suites/integration/fleet_standby.c suites/integration/fleet_standby.h \
 	suites/integration/fleet_urls.c suites/integration/fleet_urls.h \

@@ -18,6 +18,7 @@
 #include "suites/integration/fleet_pulls.h"
 #include "suites/integration/fleet_reads.h"
 #include "suites/integration/fleet_reruns.h"
+#include "suites/integration/fleet_schema.h"
 #include "suites/integration/fleet_standby.h"
 #include "suites/integration/fleet_urls.h"
 #include "suites/integration/fleet_web.h"
@@ -421,34 +422,6 @@ static void months(struct kg_record *rec, const void *arg) {
     kg_fleet_lab_close(&lab);
 }
 
-static void versions(struct kg_record *rec, const void *arg) {
-    struct kg_fleet_lab lab;
-    (void)arg;
-    if (!kg_fleet_lab_open(&lab, rec, false)) return;
-    char *dir = kg_maker_sealed(lab.bundles, 1);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_USAGE, "'kigo fleet init'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_USAGE, "'kigo fleet init'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 4", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 4", NULL);
-    /* As it was before the views. */
-    free(kg_fleet_lab_sql(&lab, "postgres",
-                          "DROP TABLE kigo.tombstone; DROP VIEW kigo.run, kigo.figure, kigo.failure;"
-                          "UPDATE kigo.schema_version SET version = 1"));
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_INTEGRITY, "'kigo fleet migrate'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_OK, "version 4", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
-    ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.run"), 1);
-    free(kg_fleet_lab_sql(&lab, "postgres", "UPDATE kigo.schema_version SET version = 5"));
-    static const char *const NEWER[][3] = { { "push", "@" },     { "pull", "2" },        { "fleet", "status" },
-                                            { "fleet", "init" }, { "fleet", "migrate" }, { "fleet", "reindex" } };
-    for (size_t i = 0; i < KG_COUNT_OF(NEWER); i++) {
-        const char *const args[] = { NEWER[i][0], strcmp(NEWER[i][1], "@") == 0 ? dir : NEWER[i][1], NULL };
-        kg_fleet_lab_kigo(&lab, "postgres", args, KG_EXIT_INTEGRITY, "use the newer kigo", NULL);
-    }
-    free(dir);
-    kg_fleet_lab_close(&lab);
-}
-
 /* A runner's chain: a run that is missing in it shows until it is pushed. */
 static void chains(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -533,7 +506,9 @@ static const struct kg_case CASES[] = {
     CASE(hostile_names),
     CASE(rebuilt_rows_are_the_same),
     CASE(months),
-    CASE(versions),
+    OTHER(versions),
+    OTHER(older_versions_migrate),
+    OTHER(questions_read_their_runs),
     CASE(chains),
     { .layer = "integration",
       .op = "fleet",
@@ -543,6 +518,7 @@ static const struct kg_case CASES[] = {
     OTHER(unreachable),
     OTHER(pruned_runs_leave_tombstones),
     OTHER(pruned_is_as_reindexed),
+    // PRUNE
     OTHER(asks_as_a_folder),
     OTHER(decides_as_a_folder),
     OTHER(tampered_rows_decide_nothing),

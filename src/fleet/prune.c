@@ -14,7 +14,8 @@ enum { MOST_TRIES = 3 };
  * one without rows has no key, and its archive is evidence of something. */
 static const char PLAN[] =
     "CREATE TEMP TABLE prune_plan ON COMMIT DROP AS"
-    " SELECT bundle_id, size_bytes, row_number() OVER (ORDER BY runner_no, key, started_us DESC, bundle_id DESC) AS n,"
+    " SELECT bundle_id, size_bytes, row_number() OVER (ORDER BY runner_no, key COLLATE \"C\", started_us DESC,"
+    "  bundle_id COLLATE \"C\" DESC) AS n,"
     " CASE WHEN key IS NULL THEN 'has no rows'"
     "  WHEN n_newer < %zu THEN 'of the newest %zu of its comparison key'"
     "  WHEN is_baseline AND n_baselines <= %d THEN 'a baseline of its comparison key'"
@@ -25,7 +26,7 @@ static const char PLAN[] =
     "  (SELECT a.bundle_id, a.size_bytes, a.runner_no, b.comparison_key AS key, b.started_us, b.state = 'complete' AND"
     "   b.verdict = 'pass' AND b.git_commit IS NOT NULL AND b.git_dirty = 0 AS is_baseline"
     "   FROM archive a LEFT JOIN bundle b USING (bundle_id)) runs"
-    "  WINDOW newest AS (PARTITION BY runner_no, key ORDER BY started_us DESC, bundle_id DESC)) ranked";
+    "  WINDOW newest AS (PARTITION BY runner_no, key ORDER BY started_us DESC, bundle_id COLLATE \"C\" DESC)) ranked";
 
 static enum kg_status make_plan(struct kg_fleet *fleet, size_t n_keep, struct kg_prune_plan *plan,
                                 struct kg_error *err) {

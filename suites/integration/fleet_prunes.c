@@ -2,9 +2,11 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/size.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/history_lab.h"
 #include "suites/support/history_maker.h"
 #include <check.h>
 #include <stdlib.h>
@@ -135,4 +137,139 @@ void kg_fleet_pruned_is_as_reindexed(struct kg_record *rec, const void *arg) {
     free(march);
     for (size_t i = 0; i < N_RUNS; i++) free(ids[i]);
     kg_fleet_lab_close(&lab);
+}
+
+/* Runs of a folder, and the same in a fleet, by one runner. */
+struct pruned {
+    struct kg_fleet_lab fleet;
+    struct kg_history_lab folder;
+};
+enum { N_LINE = 48, N_OTHERS = 12, MOST_ARGS = 12 };
+
+static void make_red(void *arg, size_t i, struct kg_made_case *c) {
+    (void)arg, (void)i;
+    c->status = "fail";
+}
+
+/* More than regress takes for a baseline, of one comparison key, and some that it takes for none. Then those of other
+ * keys, whose order by bytes is not that of a dictionary. */
+static void push_both(struct pruned *both) {
+    static const char *const GPUS[] = { "made gpu", "Other GPU", "\xc3\x89tat GPU", "_gpu" };
+    for (size_t i = 0; i < N_LINE + N_OTHERS; i++) {
+        const bool in_line = i < N_LINE;
+        const struct kg_made_run run = { .commit = i % 5 == 3 ? NULL : both->folder.commits[i % KG_LAB_COMMITS],
+                                         .dirty = i % 7 == 2,
+                                         .partial = i % 11 == 4,
+                                         .n_cases = 1,
+                                         .gpu = in_line ? NULL : GPUS[i % KG_COUNT_OF(GPUS)],
+                                         .fill = i % 6 == 1 ? make_red : NULL };
+        free(kg_history_lab_run(&both->folder, run));
+    }
+    kg_fleet_lab_kigo(&both->fleet, "runner_a", ARGS("push", "--all", "--bundles", both->folder.root), KG_EXIT_OK,
+                      ": pushed", NULL);
+}
+
+/* A fleet's sizes are of archives: each must be there, and the sum of those that go. */
+static char *without_sizes_in_json(const char *text) {
+    json_t *plan = json_loads(text, 0, NULL), *row;
+    size_t i;
+    int64_t n_bytes = 0;
+    json_array_foreach(json_object_get(plan, "bundles"), i, row) {
+        const int64_t size_bytes = kg_verb_integer(row, "size_bytes");
+        ck_assert_int_gt(size_bytes, 0);
+        if (json_is_true(json_object_get(row, "goes"))) n_bytes += size_bytes;
+        json_object_del(row, "size_bytes");
+    }
+    ck_assert_int_eq(kg_verb_integer(plan, "n_bytes"), n_bytes);
+    json_object_del(plan, "n_bytes");
+    char *rest = json_dumps(plan, JSON_INDENT(1));
+    json_decref(plan);
+    return rest;
+}
+
+/* Words with one space between them, but for sizes, and for where tombstones are. */
+static char *without_sizes(char *text) {
+    static const char *const PLACES[] = { "the fleet", "tombstones/" };
+    struct kg_buffer out = KG_BUFFER_INIT;
+    for (char *line; (line = strsep(&text, "\n"));) {
+        for (size_t i = 0; i < KG_COUNT_OF(PLACES); i++) {
+            char *place = strstr(line, PLACES[i]);
+            if (place) *place = '\0';
+        }
+        for (char *word; (word = strsep(&line, " "));) {
+            const size_t n_unit = line ? strcspn(line, " ,") : 0;
+            const bool is_size = *word && word[strspn(word, "0123456789.")] == '\0' && n_unit > 0 && n_unit < 4 &&
+                                 line[n_unit - 1] == 'B';
+            if (is_size) line += n_unit;
+            else if (*word) kg_buffer_printf(&out, "%s ", word);
+        }
+        kg_buffer_puts(&out, "\n");
+    }
+    return out.data;
+}
+
+/* The same words to both: the same answer, messages and exit code. */
+static void expect_same(const struct pruned *both, const char *const *args, bool json, int exit_code) {
+    const char *all[MOST_ARGS] = { NULL };
+    char *url = kg_fleet_lab_url(&both->fleet, "postgres");
+    struct kg_process_result local, fleet;
+    size_t n = 0;
+    for (; args[n]; n++) all[n] = args[n];
+    kg_verb_run(both->folder.root, all, json, &local);
+    all[n++] = "--history", all[n++] = url;
+    if (json) all[n++] = "--json";
+    kg_fleet_job_end(kg_fleet_lab_begin(&both->fleet, "postgres", all), &fleet);
+    ck_assert_msg(local.exit_code == exit_code && fleet.exit_code == exit_code, "%d and %d, not %d: %.500s%.500s",
+                  local.exit_code, fleet.exit_code, exit_code, local.err, fleet.err);
+    ck_assert_str_eq(fleet.err, local.err);
+    const bool is_json = json && exit_code == KG_EXIT_OK;
+    char *want = is_json ? without_sizes_in_json(local.out) : without_sizes(local.out),
+         *got = is_json ? without_sizes_in_json(fleet.out) : without_sizes(fleet.out);
+    kg_maker_expect_same(got, want);
+    free(got);
+    free(want);
+    free(url);
+    kg_process_result_free(&fleet);
+    kg_process_result_free(&local);
+}
+
+/* Which runs there are. */
+static void expect_same_list(const struct pruned *both) {
+    char *want, *got;
+    kg_verb_expect(both->folder.root, ARGS("list", "--limit", "100", "--json"), KG_EXIT_OK, &want);
+    kg_fleet_lab_kigo(&both->fleet, "reader", ARGS("list", "--limit", "100", "--json"), KG_EXIT_OK, NULL, &got);
+    kg_maker_expect_same(got, want);
+    free(got);
+    free(want);
+}
+
+void kg_fleet_prunes_as_a_folder(struct kg_record *rec, const void *arg) {
+    struct pruned both;
+    (void)arg;
+    if (!kg_fleet_lab_open(&both.fleet, rec, true)) return;
+    char *dir = kg_path_join(kg_scratch_dir(rec), "repository");
+    kg_history_lab_open_in(&both.folder, dir, KG_LAB_COMMITS);
+    const struct kg_made_run first = { .commit = both.folder.commits[0], .n_cases = 1 };
+    char *pinned = kg_history_lab_run(&both.folder, first);
+    push_both(&both);
+    kg_verb_expect(both.folder.root, ARGS("pin", pinned, "--author", "ann"), KG_EXIT_OK, NULL);
+    kg_fleet_lab_kigo(&both.fleet, "postgres", ARGS("pin", pinned, "--author", "ann"), KG_EXIT_OK, NULL, NULL);
+    expect_same(&both, ARGS("prune"), false, KG_EXIT_OK);
+    expect_same(&both, ARGS("prune", "--keep", "1"), false, KG_EXIT_OK);
+    expect_same(&both, ARGS("prune", "--keep", "2"), true, KG_EXIT_OK);
+    expect_same(&both, ARGS("prune", "--keep", "22"), true, KG_EXIT_OK);
+    expect_same(&both, ARGS("prune", "--keep", "0"), true, KG_EXIT_USAGE);
+    expect_same_list(&both);
+    expect_same(&both, ARGS("prune", "--keep", "2", "--apply", "--author", "ann"), true, KG_EXIT_OK);
+    expect_same_list(&both);
+    expect_same(&both, ARGS("prune", "--keep", "2", "--apply", "--author", "ann"), false, KG_EXIT_OK);
+    expect_same(&both, ARGS("prune", "--keep", "1", "--apply", "--author", "ann"), false, KG_EXIT_OK);
+    expect_same_list(&both);
+    ck_assert_int_eq(kg_fleet_lab_number(&both.fleet, "SELECT (SELECT count(*) FROM kigo.archive) +"
+                                                      " (SELECT count(*) FROM kigo.tombstone)"),
+                     1 + N_LINE + N_OTHERS);
+    free(pinned);
+    free(dir);
+    kg_history_lab_close(&both.folder);
+    kg_fleet_lab_close(&both.fleet);
 }

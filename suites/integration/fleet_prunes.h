@@ -6,5 +6,6 @@
 
 void kg_fleet_pruned_runs_leave_tombstones(struct kg_record *rec, const void *arg);
 void kg_fleet_pruned_is_as_reindexed(struct kg_record *rec, const void *arg);
+void kg_fleet_prunes_as_a_folder(struct kg_record *rec, const void *arg);
 
 #endif

@@ -518,6 +518,7 @@ static const struct kg_case CASES[] = {
     OTHER(unreachable),
     OTHER(pruned_runs_leave_tombstones),
     OTHER(pruned_is_as_reindexed),
+    OTHER(prunes_as_a_folder),
     // PRUNE
     OTHER(asks_as_a_folder),
     OTHER(decides_as_a_folder),

@@ -227,9 +227,14 @@ static int64_t grow(const struct figures *f, int64_t n_rows) {
     return of_run * (n_wanted > n_there ? n_wanted : n_there);
 }
 
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 static void push_line(struct figures *f, char *ids[MOST_LINE]) {
     struct kg_rng rng;
-    double least = INFINITY;
+    double seconds[MOST_LINE];
     kg_rng_init(&rng, 3, 0);
     for (size_t i = 0; i < f->size->n_line; i++) {
         ids[i] = kg_history_lab_run(
@@ -239,10 +244,12 @@ static void push_line(struct figures *f, char *ids[MOST_LINE]) {
         char *dir = kg_path_join(f->folder.root, ids[i]);
         const uint64_t begin_ns = kg_clock_monotonic_ns();
         kg_fleet_lab_kigo(&f->fleet, "runner_a", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
-        least = fmin(least, seconds_since(begin_ns));
+        seconds[i] = seconds_since(begin_ns);
         free(dir);
     }
-    put(f, "push", "s", least);
+    qsort(seconds, f->size->n_line, sizeof *seconds, by_size);
+    put(f, "push.least", "s", seconds[0]);
+    put(f, "push.median", "s", seconds[f->size->n_line / 2]);
 }
 
 void kg_fleet_asked_as_it_grows(struct kg_record *rec, const void *arg) {

@@ -78,17 +78,34 @@ static const char *difference(const struct kg_run_head *row, const struct kg_run
     return NULL;
 }
 
-/* What the store's rows say of the runs, held against what their bundles say. */
-static enum kg_status compare(struct kg_history *history, const char *const *ids, size_t n_ids, struct kg_error *err) {
-    static const struct kg_sql NAMED = { "WHERE instr(?1, bundle_id || char(10)) > 0 ORDER BY bundle_id",
-                                         "WHERE bundle_id = ANY(string_to_array(?1, chr(10)))"
-                                         " ORDER BY bundle_id COLLATE \"C\"" };
-    struct kg_buffer lines = KG_BUFFER_INIT;
+/* Heads of runs, by id. SQLite has no set in one argument that it would look up. */
+static enum kg_status read_heads(struct kg_history *history, const char *const *ids, size_t n_ids,
+                                 struct kg_run_heads *heads, struct kg_error *err) {
+    struct kg_buffer lines = KG_BUFFER_INIT, where = KG_BUFFER_INIT;
+    enum kg_status status;
+    if (kg_history_is_store(history)) {
+        for (size_t i = 0; i < n_ids; i++) kg_buffer_printf(&lines, "%s\n", ids[i]);
+        const char *const args[] = { kg_buffer_text(&lines) };
+        status = kg_run_heads_load(history,
+                                   "WHERE bundle_id = ANY(string_to_array(?1, chr(10)))"
+                                   " ORDER BY bundle_id COLLATE \"C\"",
+                                   args, 1, heads, err);
+    } else {
+        for (size_t i = 0; i < n_ids; i++) kg_buffer_printf(&where, "%s?%zu", i ? ", " : "WHERE bundle_id IN (", i + 1);
+        kg_buffer_puts(&where, ") ORDER BY bundle_id");
+        status = kg_run_heads_load(history, where.data, ids, n_ids, heads, err);
+    }
+    kg_buffer_free(&where);
+    kg_buffer_free(&lines);
+    return status;
+}
+
+/* What the store's rows say of some of the runs, held against what their bundles say. */
+static enum kg_status compare_some(struct kg_history *history, const char *const *ids, size_t n_ids,
+                                   struct kg_error *err) {
     struct kg_run_heads rows = { NULL, 0 }, bundles = { NULL, 0 };
-    for (size_t i = 0; i < n_ids; i++) kg_buffer_printf(&lines, "%s\n", ids[i]);
-    const char *const args[] = { kg_buffer_text(&lines) };
-    enum kg_status status = kg_run_heads_ask(history, &NAMED, args, 1, &rows, err);
-    if (status == KG_OK) status = kg_run_heads_ask(history->shelf, &NAMED, args, 1, &bundles, err);
+    enum kg_status status = read_heads(history, ids, n_ids, &rows, err);
+    if (status == KG_OK) status = read_heads(history->shelf, ids, n_ids, &bundles, err);
     for (size_t i = 0; i < bundles.n_items && status == KG_OK; i++) {
         const char *id = bundles.items[i].bundle_id;
         const bool there = i < rows.n_items && strcmp(rows.items[i].bundle_id, id) == 0;
@@ -100,7 +117,14 @@ static enum kg_status compare(struct kg_history *history, const char *const *ids
     }
     kg_run_heads_free(&bundles);
     kg_run_heads_free(&rows);
-    kg_buffer_free(&lines);
+    return status;
+}
+
+static enum kg_status compare(struct kg_history *history, const char *const *ids, size_t n_ids, struct kg_error *err) {
+    enum { MOST = 1000 }; /* SQLite takes 32,766 arguments */
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < n_ids && status == KG_OK; i += MOST)
+        status = compare_some(history, ids + i, n_ids - i < MOST ? n_ids - i : MOST, err);
     return status;
 }
 

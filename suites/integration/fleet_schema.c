@@ -79,15 +79,19 @@ static void fail_some(void *arg, size_t i, struct kg_made_case *c) {
     c->max_abs = 1.0 / 3;
 }
 
-static void push_made(const struct kg_fleet_lab *lab, int64_t started_s, size_t n_cases) {
+static void push_made_as(const struct kg_fleet_lab *lab, const char *user, int64_t started_s, size_t n_cases) {
     const struct kg_made_run run = { .started_us = started_s * 1000000, .n_cases = n_cases, .fill = fail_some };
     struct kg_error err;
     char *id = NULL;
     EXPECT_OK(kg_made_run_write(lab->bundles, &run, &id, &err), err);
     char *dir = kg_path_join(lab->bundles, id);
-    kg_fleet_lab_kigo(lab, "postgres", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
+    kg_fleet_lab_kigo(lab, user, ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
     free(dir);
     free(id);
+}
+
+static void push_made(const struct kg_fleet_lab *lab, int64_t started_s, size_t n_cases) {
+    push_made_as(lab, "postgres", started_s, n_cases);
 }
 
 /* Partitions of results that lack an index by run that is valid. */
@@ -212,5 +216,53 @@ void kg_fleet_questions_read_their_runs(struct kg_record *rec, const void *arg) 
                 expect_to_read(&lab, ROWS[i].question,
                                ROWS[i].n_runs * (N_CASES + (ROWS[i].of_results ? 0 : n_figures)));
     }
+    kg_fleet_lab_close(&lab);
+}
+
+/* What the views say, and what kigo asks of the tables; malloc'ed. */
+static char *answers(const struct kg_fleet_lab *lab) {
+    static const char VIEWS[] =
+        "SELECT string_agg(t, E'\\n' ORDER BY t COLLATE \"C\") FROM ((SELECT 'f ' || f::text FROM"
+        " kigo.figure f) UNION ALL (SELECT 'x ' || x::text FROM kigo.failure x)) AS all_of(t)";
+    char *views = kg_fleet_lab_sql(lab, "reader", VIEWS), *history;
+    kg_fleet_lab_kigo(lab, "reader", ARGS("history", "*", "--figure", "*", "--json"), KG_EXIT_OK, NULL, &history);
+    char *all = kg_xasprintf("%s\n%s", views, history);
+    free(history);
+    free(views);
+    return all;
+}
+
+/* A runner may add rows in its name, also under the numbers of another's run: they are no part of that. Nor are those
+ * of the run's runner in another month. */
+void kg_fleet_rows_of_others_are_no_part(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *user, *sql;
+    } ROWS[] = {
+        { "runner_b", "INSERT INTO kigo.result_row SELECT result_id, bundle_no, case_id, 'crash', 'by another', seed,"
+                      " started_us, duration_ns, kigo.my_runner(), month FROM kigo.result_row" },
+        { "runner_b",
+          "INSERT INTO kigo.metric_row SELECT result_id, seq, figure_id, 7, tol, n, mad, ci_lo, ci_hi, valid,"
+          " kigo.my_runner(), month FROM kigo.metric_row" },
+        { "runner_a", "INSERT INTO kigo.result_row SELECT result_id, bundle_no, case_id, 'crash', 'of another month',"
+                      " seed, started_us, duration_ns, runner_no, '1999-01-01' FROM kigo.result_row"
+                      " WHERE runner_no = kigo.my_runner()" },
+        { "runner_a",
+          "INSERT INTO kigo.metric_row SELECT result_id, seq, figure_id, 7, tol, n, mad, ci_lo, ci_hi, valid,"
+          " runner_no, '1999-01-01' FROM kigo.metric_row WHERE runner_no = kigo.my_runner()" },
+    };
+    struct kg_fleet_lab lab;
+    (void)arg;
+    if (!kg_fleet_lab_open(&lab, rec, true)) return;
+    free(kg_fleet_lab_sql(&lab, "runner_b", "INSERT INTO kigo.runner(name) VALUES ('runner_b')"));
+    push_made_as(&lab, "runner_a", 1614600000 /* 2021-03 */, 3);
+    char *before = answers(&lab);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        free(kg_fleet_lab_sql(&lab, ROWS[i].user, ROWS[i].sql));
+        char *after = answers(&lab);
+        kg_maker_expect_same(after, before);
+        free(after);
+    }
+    ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.result_row"), 9);
+    free(before);
     kg_fleet_lab_close(&lab);
 }

@@ -10,5 +10,7 @@ void kg_fleet_versions(struct kg_record *rec, const void *arg);
 void kg_fleet_older_versions_migrate(struct kg_record *rec, const void *arg);
 /* Over the views: rows of the runs that are asked for, and of no other run. */
 void kg_fleet_questions_read_their_runs(struct kg_record *rec, const void *arg);
+/* Rows under the numbers of a run, of another runner or month, change no answer. */
+void kg_fleet_rows_of_others_are_no_part(struct kg_record *rec, const void *arg);
 
 #endif

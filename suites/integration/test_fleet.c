@@ -509,6 +509,7 @@ static const struct kg_case CASES[] = {
     OTHER(versions),
     OTHER(older_versions_migrate),
     OTHER(questions_read_their_runs),
+    OTHER(rows_of_others_are_no_part),
     CASE(chains),
     { .layer = "integration",
       .op = "fleet",

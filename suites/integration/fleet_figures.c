@@ -234,7 +234,7 @@ static int by_size(const void *a, const void *b) {
 
 static void push_line(struct figures *f, char *ids[MOST_LINE]) {
     struct kg_rng rng;
-    double seconds[MOST_LINE];
+    double seconds[MOST_LINE] = { 0 };
     kg_rng_init(&rng, 3, 0);
     for (size_t i = 0; i < f->size->n_line; i++) {
         ids[i] = kg_history_lab_run(

@@ -7,9 +7,9 @@
  *
  * Numerics: an element is computed in float32, but for Q4_0, Q5_0 and Q8_0, and rounded to float16. A code c stands in
  * the mantissa of 1 + c / 128 (Q4_K, Q5_K, Q6_K), so that one float32 fma gives scale c, minus a minimum where there is
- * one: 128 scale (1 + c / 128) + zero, zero = -128 scale - minimum, which is rounded to 2^-17 of scale. Or it stands in
- * that of the float16 1024 + c, from which a subtraction makes c exactly, and a product with the block's float16 scale
- * rounds once.
+ * one: 128 scale (1 + c / 128) + zero, zero = -(128 scale + minimum), which is rounded to 2^-24 of itself. Or it stands
+ * in that of the float16 1024 + c, from which a subtraction makes c exactly, and a product with the block's float16
+ * scale rounds once.
  *
  * Formats: src/format/dtype_<name>.c. */
 #ifndef KIGO_KERNELS_GEMM_BLOCK_OPERAND_CUH
@@ -26,15 +26,16 @@ namespace kg_block_gemm {
 
 enum { CHUNK_COLS = 256, TILE_COLS = 64, CHUNK_TILES = CHUNK_COLS / TILE_COLS, SLICES = TILE_COLS / 16 };
 
-/* Bytes of 256 columns; 0 of no block format. */
+/* Bytes of 256 columns. */
 static __host__ __device__ constexpr uint32_t chunk_bytes(enum kg_dtype dtype) {
-    return dtype == KG_DTYPE_Q4_0   ? 8 * 18
-           : dtype == KG_DTYPE_Q5_0 ? 8 * 22
-           : dtype == KG_DTYPE_Q8_0 ? 8 * 34
-           : dtype == KG_DTYPE_Q4_K ? 144
-           : dtype == KG_DTYPE_Q5_K ? 176
-           : dtype == KG_DTYPE_Q6_K ? 210
-                                    : 0;
+    switch (dtype) {
+#define KG_CHUNK_BYTES(name, gguf_id, text, block_elems, block_bytes)                                                  \
+    case KG_DTYPE_##name: return CHUNK_COLS / (block_elems) * (block_bytes);
+        KG_DTYPE_LIST(KG_CHUNK_BYTES)
+#undef KG_CHUNK_BYTES
+    case KG_DTYPE_COUNT: break;
+    }
+    return 0;
 }
 
 /* Two 16-bit words, the second 8 bytes behind the first. */

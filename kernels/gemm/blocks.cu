@@ -7,7 +7,7 @@
 
 namespace kg_block_gemm {
 
-enum { SHAPES = 4, MAX_ROWS = 1024 };
+enum { SHAPES = 4, MAX_ROWS = 1024, MAX_OUTPUTS = 65535 * 128 /* a grid's tiles of outputs */ };
 
 static uint32_t ceil_div(uint32_t a, uint32_t b) {
     return (a + b - 1) / b;
@@ -108,7 +108,7 @@ using namespace kg_block_gemm;
 bool kg_cuda_block_gemm_takes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
     const struct kg_weight *w = &args->weight;
     return cuda->compute_capability == 90 && args->activations == KG_PRECISION_F16 && args->n_rows <= MAX_ROWS &&
-           format_of(w->dtype) && w->n_cols % TILE_COLS == 0 && w->n_rows >= MAX_W_MAPS &&
+           format_of(w->dtype) && w->n_cols % TILE_COLS == 0 && w->n_rows >= MAX_W_MAPS && w->n_rows <= MAX_OUTPUTS &&
            (uintptr_t)w->data % COPY_BYTES == 0 && kg_vector_aligned(args->x) && kg_vector_aligned(args->y);
 }
 

@@ -5,15 +5,15 @@
  * n_out), all row-major in device memory.
  *
  * Numerics: an element of W is rounded to float16, as for the library's product (ops/linear.cu); of Q4_K and Q5_K,
- * step code - low is one float32 fma of a sum that is rounded to 2^-16 of a step. Products are exact; sums are float32,
- * in an order that depends on shapes and the device only, not on the other rows. */
+ * step code - low is one float32 fma with 128 step + low, which is rounded to 2^-24 of itself. Products are exact;
+ * sums are float32, in an order that depends on shapes and the device only, not on the other rows. */
 #ifndef KIGO_KERNELS_GEMM_BLOCKS_H
 #define KIGO_KERNELS_GEMM_BLOCKS_H
 
 #include "kernels/cuda_backend.h"
 
 /* Whether kg_cuda_block_gemm takes it: x is float16, and it and y on 16 bytes, as W is; at most 1,024 rows, as for more
- * decoding W once and the library are faster; W has 8 rows or more, of whole 64 columns; the device is sm_90. */
+ * decoding W once and the library are faster; W has 8 to 8,388,480 rows of whole 64 columns; the device is sm_90. */
 bool kg_cuda_block_gemm_takes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 
 /* Enqueues the product. Allocates nothing on the device. */

@@ -520,7 +520,6 @@ static const struct kg_case CASES[] = {
     OTHER(pruned_runs_leave_tombstones),
     OTHER(pruned_is_as_reindexed),
     OTHER(prunes_as_a_folder),
-    // PRUNE
     OTHER(asks_as_a_folder),
     OTHER(decides_as_a_folder),
     OTHER(tampered_rows_decide_nothing),

@@ -235,6 +235,7 @@ extern "C" const struct kg_backend_ops kg_cuda_ops = {
 #undef CUDA_ENTRY
         .lower = locked<kg_cuda_lower>::call,
     .decode_step = locked<kg_cuda_decode_step>::call,
+    .run_rows = locked<kg_cuda_run_rows>::call,
     .free_lowered = locked<kg_cuda_free_lowered>::call,
     .step_kind = kg_cuda_step_kind,
     .draws = &kg_cuda_draw_ops,

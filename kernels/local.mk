@@ -16,6 +16,7 @@ cuda_sources = \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
 	kernels/ops/linear.cu kernels/ops/rmsnorm.cu kernels/ops/rope.cu kernels/ops/router.cu kernels/ops/sample.cu \
 	kernels/ops/softmax.cu kernels/ops/swiglu.cu \
+	kernels/prefill/fusions.cu kernels/prefill/heads.cu \
 	kernels/ptx/tensor_map.cu
 cuda_headers = \
 	kernels/cuda_backend.h \
@@ -34,6 +35,7 @@ cuda_headers = \
 	kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
+	kernels/ops/linear.h kernels/prefill/heads.h \
 	kernels/ptx/async_copy.cuh kernels/ptx/cluster.cuh kernels/ptx/compiler.cuh kernels/ptx/dependent.cuh \
 	kernels/ptx/math.cuh kernels/ptx/mbarrier.cuh kernels/ptx/memory.cuh kernels/ptx/mma.cuh \
 	kernels/ptx/tensor_map.h kernels/ptx/tma.cuh kernels/ptx/wgmma.cuh

@@ -1,4 +1,4 @@
-/* The table of fusions: sequences of a plan's nodes that one or a few launches take together, for one row. */
+/* Tables of fusions: sequences of a plan's nodes that one or a few launches take together, for one row or for many. */
 #ifndef KIGO_KERNELS_DECODE_FUSIONS_H
 #define KIGO_KERNELS_DECODE_FUSIONS_H
 
@@ -39,9 +39,11 @@ struct kg_fusion {
     /* Whether nodes that are wired so are of shapes and types that the kernels take. */
     bool (*fits)(const struct kg_site *at, struct kg_why *why);
     enum kg_status (*launch)(const struct kg_site *at, struct kg_error *err);
+    bool (*takes)(const struct kg_site *at); /* whether for the run's rows; NULL: for any */
 };
 
-extern const struct kg_fusion kg_fusions[];
-extern const uint32_t kg_n_fusions;
+/* For one row, and for the rows of a run (prefill/fusions.cu). */
+extern const struct kg_fusion kg_fusions[], kg_row_fusions[];
+extern const uint32_t kg_n_fusions, kg_n_row_fusions;
 
 #endif

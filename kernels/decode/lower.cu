@@ -123,10 +123,11 @@ static void refuse(struct kg_lowered *l, const char *fusion, uint32_t first, con
     memcpy(r->why, why->text, sizeof r->why);
 }
 
-/* The row taken at the node, NULL if none is; reasons of those before it are kept. */
-static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, uint32_t first) {
+/* The row of a table taken at the node, NULL if none is; reasons of those before it are kept. */
+static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, uint32_t first,
+                                      const struct kg_fusion *table, uint32_t n_rows) {
     const struct kg_site at = { cuda, l, &l->plan->nodes[first], NULL, {} };
-    for (const struct kg_fusion *f = kg_fusions; f < kg_fusions + kg_n_fusions; f++) {
+    for (const struct kg_fusion *f = table; f < table + n_rows; f++) {
         struct kg_why why = {};
         if (!has_ops(f, l->plan, first)) continue;
         if (is_own(cuda, at.n, f->ops.size(), &why) && is_dead(f, l->plan, first, &why) &&
@@ -167,12 +168,31 @@ static const char *prefill_attention_of(const struct kg_cuda_backend *cuda, cons
 static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
     l->base.path = "captured graph";
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
-        const struct kg_fusion *f = choose(cuda, l, i);
+        const struct kg_fusion *f = choose(cuda, l, i, kg_fusions, kg_n_fusions);
         n = f ? (uint32_t)f->ops.size() : 1;
         l->launches[l->n_launches++] = { f, i };
         l->base.steps[l->base.n_steps++] = { f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL,
                                              f ? attention_of(cuda, &l->base, l->plan->nodes, i, n) : NULL };
     }
+}
+
+/* For runs of many rows. The nodes behind the body have rows of their own. */
+static void list_row_fusions(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
+    for (uint32_t i = 0, n; i < l->plan->n_body; i += n) {
+        const struct kg_fusion *f = choose(cuda, l, i, kg_row_fusions, kg_n_row_fusions);
+        n = f ? (uint32_t)f->ops.size() : 1;
+        l->row_fusions[i] = f;
+        if (f) l->base.row_steps[l->base.n_row_steps++] = { f->name, i, n, true, NULL };
+    }
+}
+
+enum kg_status kg_cuda_run_rows(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
+                                const struct kg_run *run, uint32_t *n_nodes, struct kg_error *err) {
+    struct kg_cuda_lowered *l = kg_cuda_lowered_of(lowered);
+    const struct kg_fusion *f = l->row_fusions[first];
+    const struct kg_site at = { kg_cuda_of(backend), l, &l->plan->nodes[first], run, {} };
+    *n_nodes = f && (!f->takes || f->takes(&at)) ? (uint32_t)f->ops.size() : 0;
+    return *n_nodes > 0 ? f->launch(&at, err) : KG_OK;
 }
 
 static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_error *err) {
@@ -203,6 +223,8 @@ void kg_cuda_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered
     backend->ops->free(backend, &l->memory);
     free(l->program);
     free(l->launches);
+    free(l->row_fusions);
+    free(l->base.row_steps);
     free(l->base.steps);
     free(l->base.refusals);
     free(l);
@@ -227,15 +249,19 @@ enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *p
     l->base.prefill_attention = prefill_attention_of(cuda, plan);
     l->launches = static_cast<struct kg_cuda_launch *>(calloc(n, sizeof *l->launches));
     l->base.steps = static_cast<struct kg_lowered_step *>(calloc(n, sizeof *l->base.steps));
-    l->base.refusals = static_cast<struct kg_lowered_refusal *>(calloc(n * kg_n_fusions + 1, sizeof *l->base.refusals));
+    l->base.row_steps = static_cast<struct kg_lowered_step *>(calloc(n, sizeof *l->base.row_steps));
+    l->row_fusions = static_cast<const struct kg_fusion **>(calloc(n, sizeof *l->row_fusions));
+    l->base.refusals = static_cast<struct kg_lowered_refusal *>(
+        calloc(n * (kg_n_fusions + kg_n_row_fusions) + 1, sizeof *l->base.refusals));
     enum kg_status status = KG_OK;
-    if (!l->launches || !l->base.steps || !l->base.refusals)
+    if (!l->launches || !l->base.steps || !l->base.row_steps || !l->row_fusions || !l->base.refusals)
         status = kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for a lowered plan of %zu nodes", n);
     if (!status) status = try_persistent(cuda, l, err);
     if (!status && !l->program) {
         list_launches(cuda, l);
         status = place_memory(cuda, l, err);
     }
+    if (!status) list_row_fusions(cuda, l);
     if (status) kg_cuda_free_lowered(backend, &l->base);
     else *lowered = &l->base;
     return status;

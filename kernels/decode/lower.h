@@ -5,6 +5,8 @@
  * whose operations are there and which fits; where none does, the node's own operation. The list is captured in a CUDA
  * graph (decode_step.cu).
  *
+ * For runs of many rows each node has the first row of the table of their fusions that fits there, if any does.
+ *
  * A fusion is refused, with the reason, if the back end's table has another entry for one of its operations, if a
  * buffer that the fused kernel does not write is read later, or by the row's own condition. */
 #ifndef KIGO_KERNELS_DECODE_LOWER_H
@@ -36,6 +38,7 @@ struct kg_cuda_lowered {
     uint32_t n_tables;
     struct kg_cuda_launch *launches;
     uint32_t n_launches;
+    const struct kg_fusion **row_fusions;  /* (n_nodes): that begins at the node for many rows, NULL for none */
     struct kg_persistent_program *program; /* NULL: the step is a list of launches */
     const float *rope_factors;             /* that exec was captured with */
     cudaGraphExec_t exec;                  /* NULL until the second step */
@@ -51,6 +54,8 @@ enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *p
                              struct kg_error *err);
 enum kg_status kg_cuda_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,
                                    const struct kg_step_args *args, struct kg_error *err);
+enum kg_status kg_cuda_run_rows(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
+                                const struct kg_run *run, uint32_t *n_nodes, struct kg_error *err);
 void kg_cuda_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered);
 const char *kg_cuda_step_kind(uint32_t i, const char **path);
 

@@ -34,13 +34,13 @@ static enum kg_status make_maps(block_gemm_params *g, const struct kg_linear_arg
 }
 
 template <typename S>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n_split,
-                             struct kg_error *err) {
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, bool adds,
+                             uint32_t n_split, struct kg_error *err) {
     const struct kg_weight *w = &args->weight;
     block_gemm_params g = {};
     g.bias = args->bias, g.y = args->y;
     g.n_rows = args->n_rows, g.n_out = w->n_rows, g.n_cols = w->n_cols, g.n_split = n_split;
-    g.y_is_f16 = args->output == KG_PRECISION_F16;
+    g.y_is_f16 = args->output == KG_PRECISION_F16, g.adds = adds;
     g.row_bytes = (uint32_t)kg_weight_row_bytes(w);
     g.n_maps = g.row_bytes % COPY_BYTES == 0 ? 1 : MAX_W_MAPS;
     g.w_stride = chunk_stride(w->dtype, g.n_maps > 1 || chunk_bytes(w->dtype) % COPY_BYTES != 0);
@@ -54,8 +54,8 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
 /* A shape. Times of a block in ns: prologue and epilogue, the exchange of sums in a cluster, and what each of its
  * blocks adds to that. */
 struct kernel {
-    enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n_split,
-                             struct kg_error *err);
+    enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, bool adds,
+                             uint32_t n_split, struct kg_error *err);
     uint32_t (*clusters)(uint32_t n_split); /* that the device runs at the same time */
     uint32_t m, n, ends, exchange, peer;
 };
@@ -112,7 +112,7 @@ bool kg_cuda_block_gemm_takes(const struct kg_cuda_backend *cuda, const struct k
            (uintptr_t)w->data % COPY_BYTES == 0 && kg_vector_aligned(args->x) && kg_vector_aligned(args->y);
 }
 
-enum kg_status kg_cuda_block_gemm(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+enum kg_status kg_cuda_block_gemm(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, bool adds,
                                   struct kg_error *err) {
     const format *f = format_of(args->weight.dtype);
     const uint32_t n_chunks = ceil_div(args->weight.n_cols, CHUNK_COLS);
@@ -131,5 +131,5 @@ enum kg_status kg_cuda_block_gemm(const struct kg_cuda_backend *cuda, const stru
             if (ns < least) least = ns, best = k, best_split = n_split;
         }
     }
-    return best->launch(cuda, args, best_split, err);
+    return best->launch(cuda, args, adds, best_split, err);
 }

@@ -28,7 +28,7 @@ struct block_gemm_params {
     const float *bias;         /* NULL for none */
     void *y;
     uint32_t row_bytes, n_maps, w_stride, n_rows, n_out, n_cols, n_split;
-    bool y_is_f16;
+    bool y_is_f16, adds; /* y += in place of y = */
 };
 
 /* Bytes of a chunk of a row in shared memory, with what comes before it if `begins_anywhere`: an odd multiple of 16, so
@@ -183,20 +183,31 @@ template <typename S> __device__ __forceinline__ unsigned sum_at(const block_gem
 }
 
 /* Four outputs of a row of y, or as many as there are. */
-static __device__ __forceinline__ void store_four(const block_gemm_params &g, size_t at, uint32_t n,
-                                                  const float (&v)[4]) {
-    if (g.n_out % 4 != 0) { /* rows of y begin anywhere */
+template <typename Y>
+static __device__ __forceinline__ void store_each(Y *y, bool adds, uint32_t n, const float (&v)[4]) {
 #pragma unroll
-        for (uint32_t j = 0; j < 4; j++) {
-            if (j >= n) continue;
-            if (g.y_is_f16) static_cast<__half *>(g.y)[at + j] = __float2half_rn(v[j]);
-            else static_cast<float *>(g.y)[at + j] = v[j];
-        }
+    for (uint32_t j = 0; j < 4; j++)
+        if (j < n) y[j] = static_cast<Y>(adds ? static_cast<float>(y[j]) + v[j] : v[j]);
+}
+static __device__ __forceinline__ void store_four(const block_gemm_params &g, size_t at, uint32_t n, float (&v)[4]) {
+    if (g.n_out % 4 != 0) { /* rows of y begin anywhere */
+        if (g.y_is_f16) store_each(static_cast<__half *>(g.y) + at, g.adds, n, v);
+        else store_each(static_cast<float *>(g.y) + at, g.adds, n, v);
     } else if (g.y_is_f16) {
-        const __half2 halves[2] = { __floats2half2_rn(v[0], v[1]), __floats2half2_rn(v[2], v[3]) };
-        *reinterpret_cast<uint2 *>(static_cast<__half *>(g.y) + at) = *reinterpret_cast<const uint2 *>(halves);
+        uint2 *to = reinterpret_cast<uint2 *>(static_cast<__half *>(g.y) + at);
+        if (g.adds) {
+            const uint2 was = *to;
+            const float2 a = __half22float2(halves_of(was.x)), b = __half22float2(halves_of(was.y));
+            v[0] += a.x, v[1] += a.y, v[2] += b.x, v[3] += b.y;
+        }
+        *to = make_uint2(bits_of(__floats2half2_rn(v[0], v[1])), bits_of(__floats2half2_rn(v[2], v[3])));
     } else {
-        *reinterpret_cast<float4 *>(static_cast<float *>(g.y) + at) = make_float4(v[0], v[1], v[2], v[3]);
+        float4 *to = reinterpret_cast<float4 *>(static_cast<float *>(g.y) + at);
+        if (g.adds) {
+            const float4 was = *to;
+            v[0] += was.x, v[1] += was.y, v[2] += was.z, v[3] += was.w;
+        }
+        *to = make_float4(v[0], v[1], v[2], v[3]);
     }
 }
 
@@ -219,7 +230,7 @@ static __device__ __forceinline__ void store_outputs(const block_gemm_params &g,
             const float4 w = kg_load_peer<float4>(kg_peer_address(at, r));
             sum.x += w.x, sum.y += w.y, sum.z += w.z, sum.w += w.w;
         }
-        const float v[4] = { sum.x + bias[0], sum.y + bias[1], sum.z + bias[2], sum.w + bias[3] };
+        float v[4] = { sum.x + bias[0], sum.y + bias[1], sum.z + bias[2], sum.w + bias[3] };
         store_four(g, (size_t)(part.row + row) * g.n_out + o, n, v);
     }
 }

@@ -16,8 +16,9 @@
  * decoding W once and the library are faster; W has 8 to 8,388,480 rows of whole 64 columns; the device is sm_90. */
 bool kg_cuda_block_gemm_takes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 
-/* Enqueues the product. Allocates nothing on the device. */
-enum kg_status kg_cuda_block_gemm(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+/* Enqueues the product; where `adds`, y += in place of y =: one rounding, of the float32 sum with y. Allocates nothing
+ * on the device. */
+enum kg_status kg_cuda_block_gemm(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, bool adds,
                                   struct kg_error *err);
 
 #endif

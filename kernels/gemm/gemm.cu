@@ -194,13 +194,13 @@ static enum kg_status find_plan(struct kg_gemm *gemm, const struct shape *shape,
 
 enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err) {
     const struct shape shape = shape_of(args);
-    const float one = 1, zero = 0;
+    const float one = 1, of_y = args->adds ? 1 : 0;
     const struct plan *p;
     enum kg_status status = kg_cuda_gemm_open(cuda, err);
     if (!status) status = find_plan(cuda->gemm, &shape, &p, err);
     if (status) return status;
     const cublasStatus_t code =
-        cuda->gemm->Matmul(cuda->gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &zero, args->y, p->y,
+        cuda->gemm->Matmul(cuda->gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &of_y, args->y, p->y,
                            args->y, p->y, &p->algorithm, args->workspace, KG_GEMM_WORKSPACE_BYTES, cuda->stream);
     return code == CUBLAS_STATUS_SUCCESS ? KG_OK : fail(cuda->gemm, &shape, "enqueuing it", code, err);
 }

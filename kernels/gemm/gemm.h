@@ -21,6 +21,7 @@ struct kg_gemm_args {
     const void *w;                         /* (n_outputs, n_in) */
     void *y;                               /* (n_rows, n_outputs) in rows of ldy elements; may not overlap x and w */
     uint32_t n_rows, n_in, n_outputs, ldy; /* none 0 */
+    bool adds;                             /* y += in place of y =: one rounding, of the float32 sum with y */
     void *workspace;
 };
 

@@ -14,6 +14,7 @@
  *
  * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is
  * added to the float32 product, so that a float16 y is rounded once. */
+#include "kernels/ops/linear.h"
 #include "kernels/gemm/blocks.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemv/gemv.h"
@@ -126,6 +127,7 @@ struct job {
     struct kg_cuda_backend *cuda;
     const struct kg_linear_args *args;
     const struct kg_mxfp4_range *repacked; /* the range that has W, or NULL (mxfp4/mxfp4.h) */
+    bool adds;                             /* y += in place of y = (linear.h) */
     struct kg_error *err;
 };
 
@@ -225,6 +227,7 @@ static enum kg_status run_gemm(const struct job &job) {
                                               .n_in = w->n_cols,
                                               .n_outputs = n,
                                               .ldy = apart ? n : w->n_rows,
+                                              .adds = job.adds,
                                               .workspace = workspace };
         if (!in_place) status = decode_tile(job, w, job.repacked, first, n, ops.type, workspace + l.tile_at);
         if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
@@ -248,7 +251,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: %u x %u by %u rows is too large for the cuda back end",
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
-    const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_repacked_range(kg_cuda_of(backend), w), err };
+    const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_repacked_range(kg_cuda_of(backend), w), false, err };
     const struct kg_experts_linear_args one = { .activations = args->activations,
                                                 .x = args->x,
                                                 .weight = *w,
@@ -268,6 +271,34 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
     if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= KG_GEMV_MAX_ROWS))
         return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
-    if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, err);
+    if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, false, err);
     return run_gemm(job);
+}
+
+/* Rows that are multiplied as a matrix is. */
+static bool has_many_rows(const struct kg_linear_args *args) {
+    return args->n_rows > GEMV_MAX_ROWS && args->weight.n_rows > 1 && args->weight.n_cols > 1;
+}
+
+bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
+    const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    return !args->bias && has_many_rows(args) &&
+           (args->weight.dtype == in_place || kg_cuda_block_gemm_takes(cuda, args));
+}
+
+enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+                                  struct kg_error *err) {
+    const struct job job = { cuda, args, NULL, true, err };
+    return kg_cuda_block_gemm_takes(cuda, args) ? kg_cuda_block_gemm(cuda, args, true, err) : run_gemm(job);
+}
+
+bool kg_cuda_linear_finishes(const struct kg_linear_args *args) {
+    return args->bias && args->activations == KG_PRECISION_F16 && args->output == KG_PRECISION_F16 &&
+           args->weight.dtype == KG_DTYPE_F16 && has_many_rows(args);
+}
+
+void *kg_cuda_linear_free_space(const struct kg_linear_args *args, uint64_t *size_bytes) {
+    const struct layout l = lay_out(args->n_rows, args->weight.n_cols);
+    *size_bytes = l.size_bytes - l.tile_at;
+    return static_cast<char *>(args->workspace) + l.tile_at;
 }

@@ -105,6 +105,10 @@ struct kg_backend_ops {
                             struct kg_error *err);
     enum kg_status (*decode_step)(struct kg_backend *backend, struct kg_lowered *lowered,
                                   const struct kg_step_args *args, struct kg_error *err);
+    /* Enqueues, for a run's rows, the nodes from `first` on that the lowered plan fuses: *n_nodes, 0 for none. NULL
+     * with lower only; not used while taps are on. */
+    enum kg_status (*run_rows)(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
+                               const struct kg_run *run, uint32_t *n_nodes, struct kg_error *err);
     void (*free_lowered)(struct kg_backend *backend, struct kg_lowered *lowered); /* NULL is good */
     /* What fused steps there are, by number: a name, NULL past the last; *path as in struct kg_lowered, or "attention"
      * for the kernels of a step's attention. */

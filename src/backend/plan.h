@@ -107,6 +107,8 @@ struct kg_lowered {
     const char *prefill_attention;
     struct kg_lowered_step *steps;
     uint32_t n_steps;
+    struct kg_lowered_step *row_steps; /* what runs of many rows fuse where it takes their number; other nodes: none */
+    uint32_t n_row_steps;
     struct kg_lowered_refusal *refusals;
     uint32_t n_refusals;
 };

@@ -156,6 +156,20 @@ static void put_nodes(struct kg_buffer *out, const struct view *v, bool full) {
     free(starts);
 }
 
+/* What prefill fuses, each with the number of times. */
+static void put_row_steps(struct kg_buffer *out, const struct kg_lowered *l) {
+    for (uint32_t i = 0, n_kinds = 0; i < l->n_row_steps; i++) {
+        uint32_t n = 0;
+        bool seen = false;
+        for (uint32_t j = 0; j < l->n_row_steps; j++) {
+            if (strcmp(l->row_steps[j].kernel, l->row_steps[i].kernel) != 0) continue;
+            seen = seen || j < i;
+            n++;
+        }
+        if (!seen) kg_text_printf(out, " %s %" PRIu32 " %s", n_kinds++ ? "and" : "but for", n, l->row_steps[i].kernel);
+    }
+}
+
 static void put_text(struct kg_buffer *out, const struct view *v, bool full) {
     const struct kg_model_config *c = v->session->config;
     const char *precision = kg_precision_name(v->plan->activations);
@@ -166,6 +180,7 @@ static void put_text(struct kg_buffer *out, const struct view *v, bool full) {
     if (v->lowered) {
         kg_text_printf(out, "a decode step is a %s of %" PRIu32 " %s; prefill is node by node", v->lowered->path,
                        v->lowered->n_steps, v->lowered->is_one_launch ? "instructions" : "steps");
+        put_row_steps(out, v->lowered);
         if (v->lowered->prefill_attention) kg_text_printf(out, ", its attention by %s", v->lowered->prefill_attention);
         kg_buffer_puts(out, "\n\n");
     } else {
@@ -201,12 +216,12 @@ static json_t *node_json(const struct kg_plan *plan, const struct kg_node *node)
                      "taps", taps);
 }
 
-static json_t *steps_json(const struct kg_lowered *l) {
+static json_t *steps_json(const struct kg_lowered_step *steps, uint32_t n) {
     json_t *list = json_array();
-    for (uint32_t i = 0; l && i < l->n_steps; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:b, s:s?}", "kernel", l->steps[i].kernel, "first_node",
-                                              (json_int_t)l->steps[i].first, "nodes", (json_int_t)l->steps[i].n,
-                                              "fused", l->steps[i].is_fused, "attention", l->steps[i].attention));
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:b, s:s?}", "kernel", steps[i].kernel, "first_node",
+                                              (json_int_t)steps[i].first, "nodes", (json_int_t)steps[i].n, "fused",
+                                              steps[i].is_fused, "attention", steps[i].attention));
     return list;
 }
 
@@ -222,12 +237,14 @@ static void put_json(struct kg_buffer *out, const struct view *v) {
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < v->plan->n_nodes; i++)
         json_array_append_new(nodes, node_json(v->plan, &v->plan->nodes[i]));
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s?, s:o, s:o, s:o}", "architecture",
+    const struct kg_lowered *l = v->lowered;
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s?, s:o, s:o, s:o, s:o}", "architecture",
                             v->session->config->architecture, "backend", v->session->backend->ops->name, "activations",
                             kg_precision_name(v->plan->activations), "kv", kg_precision_name(v->plan->kv), "n_ctx",
                             (json_int_t)v->plan->n_ctx, "decode", v->lowered ? v->lowered->path : "node by node",
                             "prefill_attention", v->lowered ? v->lowered->prefill_attention : NULL, "nodes", nodes,
-                            "steps", steps_json(v->lowered), "refused", refusals_json(v->lowered));
+                            "steps", steps_json(l ? l->steps : NULL, l ? l->n_steps : 0), "prefill_steps",
+                            steps_json(l ? l->row_steps : NULL, l ? l->n_row_steps : 0), "refused", refusals_json(l));
     char *text = kg_json_dump(all, JSON_INDENT(2));
     kg_buffer_puts(out, text ? text : "");
     kg_buffer_puts(out, "\n");

@@ -1,4 +1,5 @@
-/* A forward pass: a chunk of ids through the session's plan, node by node, or as a lowered decode step. */
+/* A forward pass: a chunk of ids through the session's plan, node by node or fused where the back end lowers it, or as
+ * a lowered decode step. */
 #include "base/buffer.h"
 #include "engine/session.h"
 #include <stdio.h>
@@ -118,6 +119,12 @@ enum kg_status kg_forward(struct kg_session *s, const int32_t *ids, uint32_t n_r
         return whole_step(s, ids ? ids[0] : KG_ID_IN_PLACE, &run, wanted, err);
 
     if (ids) TRY(s->backend->ops->upload(s->backend, s->buffers.ids, ids, n_rows * sizeof *ids, err));
-    for (uint32_t i = 0; i < s->plan->n_body; i++) TRY(run_node(s, &s->plan->nodes[i], &run, err));
+    for (uint32_t i = 0, n; i < s->plan->n_body; i += n) {
+        n = 0;
+        if (s->lowered && !s->tap) TRY(s->backend->ops->run_rows(s->backend, s->lowered, i, &run, &n, err));
+        if (n > 0) continue;
+        TRY(run_node(s, &s->plan->nodes[i], &run, err));
+        n = 1;
+    }
     return output(s, &run, wanted, err);
 }

@@ -1,0 +1,310 @@
+/* What a lowered plan fuses for many rows, against the same plan node by node on the same back end: logits of every
+ * row, and of a token after them, which reads what they left in the KV cache. Then mutants: the fused plan with one
+ * thing wrong must be outside the same limits. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/harness/must.h"
+#include "suites/support/layer_models.h"
+#include "suites/support/op_device.h"
+#include "suites/support/tiny_model.h"
+#include "suites/tolerance/lowered_mistakes.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_CTX = 128, N_LAYERS = 2, PREFIX = 5, MAX_ROWS = 70 };
+#define HEADS "q, k, v + rope + kv_write of rows"
+#define RESIDUAL "linear + add of rows"
+
+#define MODEL(arch, embd, dim, ...)                                                                                    \
+    {                                                                                                                  \
+        .architecture = arch, .n_vocab = KG_TINY_TOKENS, .n_ctx = N_CTX, .n_embd = embd, .n_layers = N_LAYERS,         \
+        .n_heads = 4, .n_kv_heads = 2, .head_dim = dim, .seed = 3, __VA_ARGS__                                         \
+    }
+/* heads: whether q, k, v of a layer are fused. residuals: of a layer's two, those without a bias. n_rot: 0: a whole
+ * head. */
+static const struct scene {
+    const char *name;
+    struct kg_tiny_model model;
+    uint32_t n_rot;
+    bool heads;
+    uint32_t residuals;
+} SCENES[] = {
+    { "halves_with_biases", MODEL("qwen2", 64, 0, .n_ff = 96, .qkv_bias = true), 0, true, 2 },
+    { "neighbours", MODEL("llama", 256, 0, .n_ff = 512, .untied = true), 0, true, 2 },
+    { "neighbours_of_part", MODEL("llama", 64, 0, .n_ff = 96, .untied = true, .qkv_bias = true), 12, true, 2 },
+    { "one_tensor", MODEL("phi3", 64, 0, .n_ff = 96, .untied = true, .window = 40, .long_short = true), 0, true, 2 },
+    { "normalised_heads", MODEL("qwen3", 64, 32, .n_ff = 96), 0, false, 2 },
+    { "biased_outputs",
+      MODEL("gpt-oss", 64, 24, .n_ff = 32, .untied = true, .window = 9, .n_experts = 5, .n_experts_used = 2), 0, true,
+      0 },
+};
+
+/* adds: the format's products can be added to the residual stream. block: columns of its blocks. */
+static const struct form {
+    const char *dtype;
+    enum kg_precision activations, kv;
+    enum kg_dtype matrices;
+    bool adds;
+    struct kg_tolerance tol;
+} FORMS[] = {
+#define HALVES                                                                                                         \
+    { .nmse = KG_LAYER_NMSE_F16, .why = KG_LAYER_WHY_F16 }
+    { "f16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_F16, true, HALVES },
+    { "f32",
+      KG_PRECISION_F32,
+      KG_PRECISION_F32,
+      KG_DTYPE_F32,
+      true,
+      { .nmse = 3e-12, .why = "a product and a sum rounded to float32 once, not twice: 2^-24 of either" } },
+    { "f32_kv_f16",
+      KG_PRECISION_F32,
+      KG_PRECISION_F16,
+      KG_DTYPE_F32,
+      true,
+      { .nmse = 3e-9, .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it" } },
+    { "bf16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_BF16, false, HALVES },
+    { "q8_0", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q8_0, true, HALVES },
+    { "q4_k", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q4_K, true, HALVES },
+#undef HALVES
+};
+
+/* What goes wrong: data of the first fused step of that kernel, or how often it is launched. */
+static const struct mutant {
+    const char *name, *scene, *kernel;
+    kg_mistake *change;
+    int n_launches;
+} MUTANTS[] = {
+    { "bias_of_queries_left_out", "halves_with_biases", HEADS, kg_mistake_first_bias_left_out, 1 },
+    { "bias_of_keys_left_out", "halves_with_biases", HEADS, kg_mistake_bias_of_keys_left_out, 1 },
+    { "values_by_weight_of_keys", "halves_with_biases", HEADS, kg_mistake_values_by_weight_of_keys, 1 },
+    { "keys_by_weight_of_queries", "neighbours", HEADS, kg_mistake_keys_by_weight_of_queries, 1 },
+    { "rotation_left_out", "halves_with_biases", HEADS, kg_mistake_rotation_left_out, 1 },
+    { "rotated_by_neighbours", "halves_with_biases", HEADS, kg_mistake_other_pairs, 1 },
+    { "rotated_by_halves", "neighbours", HEADS, kg_mistake_other_pairs, 1 },
+    { "slot_off_by_one", "one_tensor", HEADS, kg_mistake_slot_off_by_one, 1 },
+    { "heads_left_out", "neighbours", HEADS, NULL, 0 },
+    { "other_layers_weight", "neighbours", RESIDUAL, kg_mistake_first_weight_of_other_layer, 1 },
+    { "residual_twice", "neighbours", RESIDUAL, NULL, 2 },
+    { "residual_left_out", "normalised_heads", RESIDUAL, NULL, 0 },
+};
+
+struct fusion_case {
+    const struct scene *scene;
+    const struct form *form;
+    uint32_t n_rows;
+    const struct mutant *mutant;
+};
+static struct fusion_case kept[256];
+static size_t n_kept;
+
+/* The table of a back end that counts what run_rows takes; or takes none; or launches the first of a kernel's steps
+ * another number of times. */
+static struct {
+    const struct kg_lowered_step *changed;
+    int n_launches;
+    uint32_t n_taken, n_heads;
+} counted;
+
+static enum kg_status count_rows(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
+                                 const struct kg_run *run, uint32_t *n_nodes, struct kg_error *err) {
+    const bool changed = counted.changed && counted.changed->first == first;
+    enum kg_status status = KG_OK;
+    *n_nodes = changed ? counted.changed->n : 0;
+    for (int i = 0; i < (changed ? counted.n_launches : 1) && !status; i++)
+        status = kg_cuda_ops.run_rows(backend, lowered, first, run, n_nodes, err);
+    counted.n_taken += *n_nodes > 0;
+    counted.n_heads += *n_nodes > 2;
+    return status;
+}
+
+static enum kg_status take_none(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
+                                const struct kg_run *run, uint32_t *n_nodes, struct kg_error *err) {
+    (void)backend, (void)lowered, (void)first, (void)run, (void)err;
+    *n_nodes = 0;
+    return KG_OK;
+}
+
+struct sequence {
+    struct kg_backend_ops ops;
+    struct kg_backend *backend;
+    struct kg_model *model;
+    struct kg_session *session;
+};
+
+static void sequence_open(struct sequence *s, const struct fusion_case *c, const char *path, bool fused) {
+    const struct kg_session_options options = { N_CTX, c->form->activations, c->form->kv };
+    struct kg_error err;
+    s->ops = kg_cuda_ops;
+    s->ops.run_rows = fused ? count_rows : take_none;
+    kg_must(kg_backend_open_ops(&s->ops, 0, &s->backend, &err), &err);
+    kg_must(kg_model_load(path, s->backend, NULL, &s->model, &err), &err);
+    kg_must(kg_session_create(s->model, &options, &s->session, &err), &err);
+}
+
+static void sequence_close(struct sequence *s) {
+    kg_session_free(s->session);
+    kg_model_free(s->model);
+    kg_backend_close(s->backend);
+}
+
+/* Logits of PREFIX rows, of n_rows more, and of one after them. */
+static size_t eval_all(struct sequence *s, uint32_t n_rows, float *out) {
+    const size_t counts[] = { PREFIX, n_rows, 1 };
+    const uint32_t n_vocab = s->session->config->n_vocab;
+    int32_t ids[MAX_ROWS];
+    size_t done = 0;
+    for (size_t part = 0; part < KG_COUNT_OF(counts); part++) {
+        const float *logits;
+        struct kg_error err;
+        for (size_t i = 0; i < counts[part]; i++) {
+            const size_t at = done + i;
+            ids[i] = (int32_t)((31 * at * at + 17 * at + 5) % n_vocab);
+        }
+        kg_must(kg_session_eval(s->session, ids, counts[part], KG_LOGITS_ALL, &logits, &err), &err);
+        memcpy(out + done * n_vocab, logits, counts[part] * n_vocab * sizeof *out);
+        done += counts[part];
+    }
+    return done * n_vocab;
+}
+
+static char *write_model(struct kg_record *rec, const struct fusion_case *c) {
+    struct kg_tiny_model model = c->scene->model;
+    char *path = kg_path_join(kg_scratch_dir(rec), "rows.gguf"),
+         *key = kg_xasprintf("%s.rope.dimension_count", model.architecture);
+    const struct kg_tiny_edit n_rot = { .name = key, .change = KG_TINY_KEY_U32, .number = c->scene->n_rot };
+    model.matrices = c->form->matrices;
+    model.more_bits = KG_DTYPE_F32;
+    kg_tiny_model_write(path, &model, &n_rot, c->scene->n_rot ? 1 : 0);
+    free(key);
+    return path;
+}
+
+/* Whether all rows are taken as one: a matrix-vector product adds to nothing. */
+static uint32_t residuals_of(const struct fusion_case *c, uint32_t n_rows) {
+    return c->form->adds && n_rows > 8 ? c->scene->residuals : 0;
+}
+
+/* A sequence that outgrows its short rope factors is evaluated once more from its start. */
+static void expect_counts(const struct fusion_case *c) {
+    const bool again = c->scene->model.long_short && PREFIX + c->n_rows > N_CTX / 2;
+    const uint32_t heads = c->scene->heads ? (again ? 3 : 2) * N_LAYERS : 0,
+                   residuals = N_LAYERS * ((again ? 2 : 1) * residuals_of(c, PREFIX) + residuals_of(c, c->n_rows));
+    ck_assert_uint_eq(counted.n_heads, heads);
+    if (kg_dtype_info(c->form->matrices)->block_elems > 1 && counted.n_taken == heads) return; /* not sm_90 */
+    ck_assert_uint_eq(counted.n_taken - counted.n_heads, residuals);
+}
+
+/* Every kind of step that the plan fuses has a mutant. */
+static void expect_mutants(const struct kg_lowered *l) {
+    for (uint32_t i = 0; i < l->n_row_steps; i++) {
+        bool any = false;
+        for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++)
+            any = any || strcmp(MUTANTS[m].kernel, l->row_steps[i].kernel) == 0;
+        ck_assert_msg(any, "no mutant is of %s", l->row_steps[i].kernel);
+    }
+}
+
+static void make_mistake(struct sequence *s, const struct mutant *m) {
+    const struct kg_lowered *l = s->session->lowered;
+    uint32_t i = 0;
+    while (i < l->n_row_steps && strcmp(l->row_steps[i].kernel, m->kernel) != 0) i++;
+    ck_assert_msg(i < l->n_row_steps, "no step is %s", m->kernel);
+    const struct kg_lowered_step *step = &l->row_steps[i];
+    const struct kg_lowered_site site = { .n = s->session->plan->nodes + step->first,
+                                          .nodes = s->session->plan->nodes,
+                                          .n_step = step->n,
+                                          .n_nodes = s->session->plan->n_nodes };
+    if (m->change) m->change(&site);
+    if (m->n_launches == 1) return;
+    counted.changed = step;
+    counted.n_launches = m->n_launches;
+}
+
+/* The logits of both ways. False after a skip. */
+static bool compare(struct kg_record *rec, const struct fusion_case *c, struct kg_compare *out) {
+    struct sequence fused, plain;
+    if (!kg_backend_or_skip(rec, "cuda")) return false;
+    char *path = write_model(rec, c);
+    memset(&counted, 0, sizeof counted);
+    sequence_open(&fused, c, path, true);
+    sequence_open(&plain, c, path, false);
+    const size_t n_most = (size_t)(PREFIX + MAX_ROWS + 1) * KG_TINY_TOKENS;
+    float *got = kg_xcalloc(n_most, sizeof *got), *want = kg_xcalloc(n_most, sizeof *want);
+    if (c->mutant) make_mistake(&fused, c->mutant);
+    else expect_mutants(fused.session->lowered);
+    const size_t n = eval_all(&fused, c->n_rows, got);
+    if (!c->mutant) expect_counts(c);
+    ck_assert_uint_eq(eval_all(&plain, c->n_rows, want), n);
+    kg_compare_f32(got, want, n, out);
+    kg_record_metric(rec, "fused", "count", counted.n_taken);
+    free(want);
+    free(got);
+    sequence_close(&plain);
+    sequence_close(&fused);
+    free(path);
+    return true;
+}
+
+static void fused_as_node_by_node(struct kg_record *rec, const void *arg) {
+    const struct fusion_case *c = arg;
+    struct kg_compare difference;
+    double margin;
+    if (!compare(rec, c, &difference)) return;
+    kg_record_judged(rec, "logits", &difference, &c->form->tol);
+    ck_assert_msg(kg_within(&difference, &c->form->tol, &margin), "outside the tolerance by a factor of %.4g", margin);
+}
+
+static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
+    const struct fusion_case *c = arg;
+    struct kg_compare difference;
+    double margin;
+    if (!compare(rec, c, &difference)) return;
+    ck_assert_msg(!kg_within(&difference, &c->form->tol, &margin), "the mutant lives, at %.4g of the tolerance",
+                  margin);
+    kg_record_compare(rec, "logits", &difference, &c->form->tol);
+    kg_record_metric(rec, "kill_factor", "ratio", margin);
+}
+
+static void add(struct kg_case_list *cases, const struct fusion_case *c) {
+    struct fusion_case *here = &kept[n_kept++];
+    *here = *c;
+    char *shape = kg_xasprintf("%s rows=%u", c->scene->name, c->n_rows);
+    kg_case_list_add(cases, &(struct kg_case){ .layer = c->mutant ? "mutation" : "tolerance",
+                                               .op = "row_fusions",
+                                               .name = c->mutant ? c->mutant->name : "fused_as_node_by_node",
+                                               .backend = "cuda",
+                                               .dtype = c->form->dtype,
+                                               .shape = shape,
+                                               .run = c->mutant ? mutant_is_rejected : fused_as_node_by_node,
+                                               .arg = here });
+    free(shape);
+}
+
+static bool suits(const struct scene *scene, const struct form *form) {
+    const uint32_t block = kg_dtype_info(form->matrices)->block_elems;
+    /* Block formats in whole tiles of 64 columns, which their kernel takes. */
+    return block == 1 || (scene->model.n_embd % block == 0 && scene->model.n_ff % block == 0 &&
+                          scene->model.n_embd % 64 == 0 && scene->model.n_ff % 64 == 0);
+}
+
+static void build(struct kg_case_list *cases) {
+    static const uint32_t ROWS[] = { 2, 9, MAX_ROWS };
+    for (size_t f = 0; f < KG_COUNT_OF(FORMS); f++)
+        for (size_t s = 0; s < KG_COUNT_OF(SCENES); s++)
+            for (size_t r = 0; r < KG_COUNT_OF(ROWS); r++)
+                if (suits(&SCENES[s], &FORMS[f]))
+                    add(cases, &(struct fusion_case){ &SCENES[s], &FORMS[f], ROWS[r], NULL });
+    for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++)
+        for (size_t f = 0; f < 2; f++) {
+            const struct scene *scene = SCENES;
+            while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
+            add(cases, &(struct fusion_case){ scene, &FORMS[f], 33, &MUTANTS[m] });
+        }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -2,9 +2,10 @@
  *
  * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
- * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if it takes them, gemm/blocks.h, which does so
- * for the tensor cores. Else gemm.h, over W itself where it has the operands' type, or over tiles of W's rows, decoded
- * into the workspace one after the other, so that W is never copied as a whole. The operands are
+ * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if they take them, gemm/few_rows.h, and
+ * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemm.h, over W itself where it has the
+ * operands' type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied
+ * as a whole. The operands are
  * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
  * - float16 if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
  *   small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
@@ -236,6 +237,27 @@ static enum kg_status run_gemm(const struct job &job) {
     return status || apart || !args->bias ? status : finish(job, args->y, 1, 0, w->n_rows);
 }
 
+/* Rows that are multiplied as a matrix is. */
+static bool has_many_rows(const struct kg_linear_args *args) {
+    return args->n_rows > GEMV_MAX_ROWS && args->weight.n_rows > 1 && args->weight.n_cols > 1;
+}
+
+bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
+                             struct kg_few_rows_product *product) {
+    struct kg_few_rows_product p = {};
+    p.form = KG_FEW_ROWS_PLAIN;
+    p.x = args->x, p.n_rows = args->n_rows, p.n_cols = args->weight.n_cols, p.n_parts = n, p.output = args->output;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct kg_weight *w = &args[i].weight;
+        if (args[i].activations != KG_PRECISION_F16 || w->dtype != KG_DTYPE_F16 || w->n_cols != p.n_cols ||
+            args[i].x != p.x || args[i].output != p.output || !has_many_rows(&args[i]))
+            return false;
+        p.part[i].w = w->data, p.part[i].bias = args[i].bias, p.part[i].y = args[i].y, p.part[i].n_out = w->n_rows;
+    }
+    *product = p;
+    return kg_cuda_few_rows_takes(cuda, product);
+}
+
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
                                          struct kg_error *err) {
     const enum kg_status status = kg_linear_check(args, err);
@@ -271,30 +293,34 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
     if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= KG_GEMV_MAX_ROWS))
         return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
+    struct kg_few_rows_product few;
+    if (kg_cuda_linear_few_rows(job.cuda, args, 1, &few)) return kg_cuda_few_rows(job.cuda, &few, err);
     if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, false, err);
     return run_gemm(job);
 }
 
-/* Rows that are multiplied as a matrix is. */
-static bool has_many_rows(const struct kg_linear_args *args) {
-    return args->n_rows > GEMV_MAX_ROWS && args->weight.n_rows > 1 && args->weight.n_cols > 1;
-}
-
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
     const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
-    return !args->bias && has_many_rows(args) &&
-           (args->weight.dtype == in_place || kg_cuda_block_gemm_takes(cuda, args));
+    struct kg_few_rows_product few;
+    return kg_cuda_linear_few_rows(cuda, args, 1, &few) ||
+           (!args->bias && has_many_rows(args) &&
+            (args->weight.dtype == in_place || kg_cuda_block_gemm_takes(cuda, args)));
 }
 
 enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
                                   struct kg_error *err) {
     const struct job job = { cuda, args, NULL, true, err };
-    return kg_cuda_block_gemm_takes(cuda, args) ? kg_cuda_block_gemm(cuda, args, true, err) : run_gemm(job);
+    struct kg_few_rows_product few;
+    if (!kg_cuda_linear_few_rows(cuda, args, 1, &few))
+        return kg_cuda_block_gemm_takes(cuda, args) ? kg_cuda_block_gemm(cuda, args, true, err) : run_gemm(job);
+    few.form = KG_FEW_ROWS_RESIDUAL;
+    return kg_cuda_few_rows(cuda, &few, err);
 }
 
-bool kg_cuda_linear_finishes(const struct kg_linear_args *args) {
+bool kg_cuda_linear_finishes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
+    struct kg_few_rows_product few;
     return args->bias && args->activations == KG_PRECISION_F16 && args->output == KG_PRECISION_F16 &&
-           args->weight.dtype == KG_DTYPE_F16 && has_many_rows(args);
+           args->weight.dtype == KG_DTYPE_F16 && has_many_rows(args) && !kg_cuda_linear_few_rows(cuda, args, 1, &few);
 }
 
 void *kg_cuda_linear_free_space(const struct kg_linear_args *args, uint64_t *size_bytes) {

@@ -3,16 +3,22 @@
 #define KIGO_KERNELS_OPS_LINEAR_H
 
 #include "kernels/cuda_backend.h"
+#include "kernels/gemm/few_rows.h"
 
-/* y += x W^T, rounded once: whether there is a kernel for it (no bias; float16 W and x, float32 W and x, or a block
- * format that gemm/blocks.h takes; more than the rows of a matrix-vector product), and its launch. */
+/* The product of one x with the n matrices of `args` (of one number of rows and one x), PLAIN: whether it is one that
+ * gemm/few_rows.h takes, and there are more rows than a matrix-vector product has. */
+bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
+                             struct kg_few_rows_product *product);
+
+/* y += x W^T, rounded once: whether there is a kernel for it (float16 W and x, or float32 W and x without a bias; a
+ * block format that gemm/blocks.h takes; more than the rows of a matrix-vector product), and its launch. */
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
                                   struct kg_error *err);
 
 /* Whether a bias costs a launch of its own, which a product of float32 without one does not: float16 W and x, and more
- * than the rows of a matrix-vector product. */
-bool kg_cuda_linear_finishes(const struct kg_linear_args *args);
+ * rows than few. */
+bool kg_cuda_linear_finishes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 
 /* A part of args->workspace that the product of float16 W and x leaves alone, and its bytes. */
 void *kg_cuda_linear_free_space(const struct kg_linear_args *args, uint64_t *size_bytes);

@@ -29,15 +29,25 @@ static struct kg_linear_args product_of(const struct kg_site *at, int node) {
 
 /* Where a bias would cost each product a launch, float32 products go to the workspace, and the bias is added with the
  * rotation. False: they do not fit. */
-static bool place_wide(const struct kg_linear_args *args, float **to) {
+static bool place_wide(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, float **to) {
     uint64_t free_bytes, at = 0;
     char *space = static_cast<char *>(kg_cuda_linear_free_space(args, &free_bytes));
     for (int i = 0; i < 3; i++) {
-        if (!kg_cuda_linear_finishes(&args[i])) return false;
+        if (!kg_cuda_linear_finishes(cuda, &args[i])) return false;
         to[i] = reinterpret_cast<float *>(space + at);
         at += ((uint64_t)args[i].n_rows * args[i].weight.n_rows * sizeof(float) + 255) / 256 * 256;
     }
     return at <= free_bytes;
+}
+
+/* In one launch, where few rows are. */
+static enum kg_status multiply_each(const struct kg_site *at, const struct kg_linear_args (&args)[3],
+                                    struct kg_error *err) {
+    struct kg_few_rows_product few;
+    if (kg_cuda_linear_few_rows(at->cuda, args, 3, &few)) return kg_cuda_few_rows(at->cuda, &few, err);
+    enum kg_status status = KG_OK;
+    for (int i = 0; i < 3 && !status; i++) status = kg_cuda_linear(&at->cuda->base, &args[i], err);
+    return status;
 }
 
 static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *err) {
@@ -46,7 +56,7 @@ static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *er
     struct kg_linear_args args[] = { product_of(at, 0), product_of(at, 1), product_of(at, 2) };
     struct kg_row_heads heads = {};
     float *to[3];
-    heads.wide = place_wide(args, to);
+    heads.wide = place_wide(at->cuda, args, to);
     decltype(heads.q) *parts[] = { &heads.q, &heads.k, &heads.v };
     for (int i = 0; i < 3; i++) {
         if (heads.wide) {
@@ -54,9 +64,9 @@ static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *er
             args[i].bias = NULL, args[i].output = KG_PRECISION_F32, args[i].y = to[i];
         }
         parts[i]->x = args[i].y;
-        const enum kg_status status = kg_cuda_linear(&at->cuda->base, &args[i], err);
-        if (status) return status;
     }
+    const enum kg_status status = multiply_each(at, args, err);
+    if (status) return status;
     heads.activations = rope->activations, heads.kv = kv->kv;
     heads.y = rope->y, heads.k_cache = kv->k_cache, heads.v_cache = kv->v_cache;
     heads.n_rows = at->run->n_rows, heads.n_heads = rope->n_heads, heads.n_kv_heads = kv->n_kv_heads;
@@ -71,8 +81,7 @@ static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *er
 
 static bool residual_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_linear_args *a = &at->n[0].args.linear;
-    if (a->output != at->n[1].args.add.activations) return kg_no(why, "a product of other precision than the sum");
-    return !a->bias || kg_no(why, "a product with a bias");
+    return a->output == at->n[1].args.add.activations || kg_no(why, "a product of other precision than the sum");
 }
 
 static struct kg_linear_args residual_of(const struct kg_site *at) {
@@ -89,6 +98,41 @@ static bool residual_takes(const struct kg_site *at) {
 static enum kg_status launch_residual(const struct kg_site *at, struct kg_error *err) {
     const struct kg_linear_args args = residual_of(at);
     return kg_cuda_linear_add(at->cuda, &args, err);
+}
+
+/* gate, up + swiglu, of few rows */
+
+static bool gated_of(const struct kg_site *at, struct kg_few_rows_product *p) {
+    const struct kg_linear_args args[] = { product_of(at, 0), product_of(at, 1) };
+    const struct kg_swiglu_args *act = &at->n[2].args.swiglu;
+    if (!kg_cuda_linear_few_rows(at->cuda, args, 2, p)) return false;
+    p->form = act->cubic != 0 ? KG_FEW_ROWS_GEGLU : KG_FEW_ROWS_SWIGLU;
+    p->part[0].y = act->y;
+    p->output = act->activations;
+    p->gate = kg_swiglu_op_of(act->limit, act->alpha, act->up_offset);
+    p->gelu = { act->alpha, act->cubic, act->up_offset };
+    return kg_cuda_few_rows_takes(at->cuda, p);
+}
+
+static bool gated_fits(const struct kg_site *at, struct kg_why *why) {
+    const struct kg_linear_args *gate = &at->n[0].args.linear, *up = &at->n[1].args.linear;
+    const struct kg_swiglu_args *act = &at->n[2].args.swiglu;
+    if (gate->weight.dtype != KG_DTYPE_F16 || up->weight.dtype != KG_DTYPE_F16 || gate->activations != KG_PRECISION_F16)
+        return kg_no(why, "%s and %s weights; the kernel has f16", kg_dtype_info(gate->weight.dtype)->name,
+                     kg_dtype_info(up->weight.dtype)->name);
+    if (act->cubic != 0 && act->limit != 0) return kg_no(why, "gelu gates with a limit");
+    return gate->weight.n_rows == up->weight.n_rows || kg_no(why, "gate and up are not alike");
+}
+
+static bool gated_takes(const struct kg_site *at) {
+    struct kg_few_rows_product p;
+    return gated_of(at, &p);
+}
+
+static enum kg_status launch_gated(const struct kg_site *at, struct kg_error *err) {
+    struct kg_few_rows_product p;
+    return gated_of(at, &p) ? kg_cuda_few_rows(at->cuda, &p, err)
+                            : kg_fail(err, KG_ERR_INTERNAL, "gate, up + swiglu of rows it does not take");
 }
 
 #define NODE(i) (1u << (i))
@@ -108,5 +152,12 @@ const struct kg_fusion kg_row_fusions[] = {
       residual_fits,
       launch_residual,
       residual_takes },
+    { "gate, up + swiglu of rows",
+      { KG_OP_linear, KG_OP_linear, KG_OP_swiglu },
+      { { 2, 0, 0 }, { 2, 1, 1 } },
+      NODE(2),
+      gated_fits,
+      launch_gated,
+      gated_takes },
 };
 const uint32_t kg_n_row_fusions = sizeof kg_row_fusions / sizeof *kg_row_fusions;

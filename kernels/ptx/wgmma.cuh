@@ -45,6 +45,7 @@ static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared,
 #define KG_ACC_8(i)                                                                                                    \
     "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]), "+f"(acc[i + 5]),            \
         "+f"(acc[i + 6]), "+f"(acc[i + 7])
+#define KG_ACC_16 KG_ACC_8(0), KG_ACC_8(8)
 #define KG_ACC_32_FROM(i) KG_ACC_8(i), KG_ACC_8(i + 8), KG_ACC_8(i + 16), KG_ACC_8(i + 24)
 #define KG_ACC_32 KG_ACC_32_FROM(0)
 #define KG_ACC_48 KG_ACC_32, KG_ACC_8(32), KG_ACC_8(40)
@@ -54,6 +55,7 @@ static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared,
 #define KG_NAMES_10(tens)                                                                                              \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, %" tens "5, %" tens "6, %" tens "7, %" tens           \
     "8, %" tens "9"
+#define KG_NAMES_16 KG_NAMES_10("") ", %10, %11, %12, %13, %14, %15"
 #define KG_NAMES_30 KG_NAMES_10("") ", " KG_NAMES_10("1") ", " KG_NAMES_10("2")
 #define KG_NAMES_32 KG_NAMES_30 ", %30, %31"
 #define KG_NAMES_40 KG_NAMES_30 ", " KG_NAMES_10("3")
@@ -99,6 +101,7 @@ template <int N> struct kg_wgmma;
         }                                                                                                              \
     };
 
+KG_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
 KG_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
 KG_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
 KG_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60", "%61", "%62")

@@ -44,6 +44,8 @@ static const struct gemm_shape SHAPES[] = {
     { "basic_32x32_bias", 32, 32, 32, true, 0 },
     { "large_1024x1024", 1024, 1024, 1024, false, 0 },
     { "large_1024x1024_bias", 1024, 1024, 1024, true, 0 },
+    { "few_rows_of_a_part_of_a_step", 32, 129, 136, true, 0 },
+    { "rows_past_few", 33, 129, 136, true, 0 },
     { "tall", 300, 5, 64, true, 0 },
     { "wide", 5, 300, 64, true, 0 },
     { "deep", 9, 17, 4096, false, 0 },

@@ -17,57 +17,61 @@
 enum { N_CTX = 128, N_LAYERS = 2, PREFIX = 5, MAX_ROWS = 70 };
 #define HEADS "q, k, v + rope + kv_write of rows"
 #define RESIDUAL "linear + add of rows"
+#define GATED "gate, up + swiglu of rows"
 
 #define MODEL(arch, embd, dim, ...)                                                                                    \
     {                                                                                                                  \
         .architecture = arch, .n_vocab = KG_TINY_TOKENS, .n_ctx = N_CTX, .n_embd = embd, .n_layers = N_LAYERS,         \
         .n_heads = 4, .n_kv_heads = 2, .head_dim = dim, .seed = 3, __VA_ARGS__                                         \
     }
-/* heads: whether q, k, v of a layer are fused. residuals: of a layer's two, those without a bias. n_rot: 0: a whole
- * head. */
+/* heads: whether q, k, v of a layer are fused. residuals, biased: of a layer's products, those that are added to the
+ * residual stream without and with a bias. gated: those of gates and ups. n_rot: 0: a whole head. */
 static const struct scene {
     const char *name;
     struct kg_tiny_model model;
     uint32_t n_rot;
-    bool heads;
-    uint32_t residuals;
+    uint32_t heads, residuals, biased, gated;
 } SCENES[] = {
-    { "halves_with_biases", MODEL("qwen2", 64, 0, .n_ff = 96, .qkv_bias = true), 0, true, 2 },
-    { "neighbours", MODEL("llama", 256, 0, .n_ff = 512, .untied = true), 0, true, 2 },
-    { "neighbours_of_part", MODEL("llama", 64, 0, .n_ff = 96, .untied = true, .qkv_bias = true), 12, true, 2 },
-    { "one_tensor", MODEL("phi3", 64, 0, .n_ff = 96, .untied = true, .window = 40, .long_short = true), 0, true, 2 },
-    { "normalised_heads", MODEL("qwen3", 64, 32, .n_ff = 96), 0, false, 2 },
+    { "halves_with_biases", MODEL("qwen2", 64, 0, .n_ff = 96, .qkv_bias = true), 0, 1, 2, 0, 1 },
+    { "neighbours", MODEL("llama", 256, 0, .n_ff = 512, .untied = true), 0, 1, 2, 0, 1 },
+    { "neighbours_of_part", MODEL("llama", 64, 0, .n_ff = 72, .untied = true, .qkv_bias = true, .other_bias = true), 12,
+      1, 0, 2, 1 },
+    { "one_tensor", MODEL("phi3", 64, 0, .n_ff = 96, .untied = true, .window = 40, .long_short = true), 0, 1, 2, 0, 1 },
+    { "normalised_heads", MODEL("qwen3", 64, 32, .n_ff = 96), 0, 0, 2, 0, 1 },
+    { "gelu_gates", MODEL("gemma3", 64, 32, .n_ff = 96, .window = 9), 0, 0, 0, 0, 1 },
     { "biased_outputs",
-      MODEL("gpt-oss", 64, 24, .n_ff = 32, .untied = true, .window = 9, .n_experts = 5, .n_experts_used = 2), 0, true,
-      0 },
+      MODEL("gpt-oss", 64, 24, .n_ff = 32, .untied = true, .window = 9, .n_experts = 5, .n_experts_used = 2), 0, 1, 0,
+      1, 0 },
 };
 
-/* adds: the format's products can be added to the residual stream. block: columns of its blocks. */
+/* adds: products of many rows can be added to the residual stream. few: there is a kernel of few rows, 9 to 32. */
 static const struct form {
     const char *dtype;
     enum kg_precision activations, kv;
     enum kg_dtype matrices;
-    bool adds;
+    bool adds, few;
     struct kg_tolerance tol;
 } FORMS[] = {
 #define HALVES                                                                                                         \
     { .nmse = KG_LAYER_NMSE_F16, .why = KG_LAYER_WHY_F16 }
-    { "f16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_F16, true, HALVES },
+    { "f16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_F16, true, true, HALVES },
     { "f32",
       KG_PRECISION_F32,
       KG_PRECISION_F32,
       KG_DTYPE_F32,
       true,
+      false,
       { .nmse = 3e-12, .why = "a product and a sum rounded to float32 once, not twice: 2^-24 of either" } },
     { "f32_kv_f16",
       KG_PRECISION_F32,
       KG_PRECISION_F16,
       KG_DTYPE_F32,
       true,
+      false,
       { .nmse = 3e-9, .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it" } },
-    { "bf16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_BF16, false, HALVES },
-    { "q8_0", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q8_0, true, HALVES },
-    { "q4_k", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q4_K, true, HALVES },
+    { "bf16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_BF16, false, false, HALVES },
+    { "q8_0", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q8_0, true, false, HALVES },
+    { "q4_k", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q4_K, true, false, HALVES },
 #undef HALVES
 };
 
@@ -89,6 +93,10 @@ static const struct mutant {
     { "other_layers_weight", "neighbours", RESIDUAL, kg_mistake_first_weight_of_other_layer, 1 },
     { "residual_twice", "neighbours", RESIDUAL, NULL, 2 },
     { "residual_left_out", "normalised_heads", RESIDUAL, NULL, 0 },
+    { "gate_and_up_swapped", "neighbours", GATED, kg_mistake_gate_and_up_swapped, 1 },
+    { "up_by_weight_of_gate", "one_tensor", GATED, kg_mistake_up_by_weight_of_gate, 1 },
+    { "silu_half_as_steep", "halves_with_biases", GATED, kg_mistake_gate_half_as_steep, 1 },
+    { "gelu_half_as_steep", "gelu_gates", GATED, kg_mistake_gate_half_as_steep, 1 },
 };
 
 struct fusion_case {
@@ -97,7 +105,7 @@ struct fusion_case {
     uint32_t n_rows;
     const struct mutant *mutant;
 };
-static struct fusion_case kept[256];
+static struct fusion_case kept[512];
 static size_t n_kept;
 
 /* The table of a back end that counts what run_rows takes; or takes none; or launches the first of a kernel's steps
@@ -105,7 +113,7 @@ static size_t n_kept;
 static struct {
     const struct kg_lowered_step *changed;
     int n_launches;
-    uint32_t n_taken, n_heads;
+    uint32_t n_heads, n_residuals, n_gated; /* taken: of six, two and three nodes */
 } counted;
 
 static enum kg_status count_rows(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
@@ -115,8 +123,9 @@ static enum kg_status count_rows(struct kg_backend *backend, struct kg_lowered *
     *n_nodes = changed ? counted.changed->n : 0;
     for (int i = 0; i < (changed ? counted.n_launches : 1) && !status; i++)
         status = kg_cuda_ops.run_rows(backend, lowered, first, run, n_nodes, err);
-    counted.n_taken += *n_nodes > 0;
-    counted.n_heads += *n_nodes > 2;
+    counted.n_heads += *n_nodes == 6;
+    counted.n_residuals += *n_nodes == 2;
+    counted.n_gated += *n_nodes == 3;
     return status;
 }
 
@@ -182,19 +191,22 @@ static char *write_model(struct kg_record *rec, const struct fusion_case *c) {
     return path;
 }
 
-/* Whether all rows are taken as one: a matrix-vector product adds to nothing. */
-static uint32_t residuals_of(const struct fusion_case *c, uint32_t n_rows) {
-    return c->form->adds && n_rows > 8 ? c->scene->residuals : 0;
+/* What an eval of so many rows fuses, by layer: up to 8 rows are matrix-vector products. */
+static void count_eval(const struct fusion_case *c, uint32_t n_rows, uint32_t *residuals, uint32_t *gated) {
+    const bool few = c->form->few && n_rows > 8 && n_rows <= 32;
+    if (c->form->adds && n_rows > 8) *residuals += N_LAYERS * (c->scene->residuals + (few ? c->scene->biased : 0));
+    if (few) *gated += N_LAYERS * c->scene->gated;
 }
 
 /* A sequence that outgrows its short rope factors is evaluated once more from its start. */
 static void expect_counts(const struct fusion_case *c) {
     const bool again = c->scene->model.long_short && PREFIX + c->n_rows > N_CTX / 2;
-    const uint32_t heads = c->scene->heads ? (again ? 3 : 2) * N_LAYERS : 0,
-                   residuals = N_LAYERS * ((again ? 2 : 1) * residuals_of(c, PREFIX) + residuals_of(c, c->n_rows));
-    ck_assert_uint_eq(counted.n_heads, heads);
-    if (kg_dtype_info(c->form->matrices)->block_elems > 1 && counted.n_taken == heads) return; /* not sm_90 */
-    ck_assert_uint_eq(counted.n_taken - counted.n_heads, residuals);
+    uint32_t residuals = 0, gated = 0;
+    for (int i = 0; i < (again ? 2 : 1); i++) count_eval(c, PREFIX, &residuals, &gated);
+    count_eval(c, c->n_rows, &residuals, &gated);
+    ck_assert_uint_eq(counted.n_heads, N_LAYERS * (again ? 3 : 2) * c->scene->heads);
+    ck_assert_uint_eq(counted.n_gated, gated);
+    ck_assert_uint_eq(counted.n_residuals, residuals);
 }
 
 /* Every kind of step that the plan fuses has a mutant. */
@@ -239,7 +251,7 @@ static bool compare(struct kg_record *rec, const struct fusion_case *c, struct k
     if (!c->mutant) expect_counts(c);
     ck_assert_uint_eq(eval_all(&plain, c->n_rows, want), n);
     kg_compare_f32(got, want, n, out);
-    kg_record_metric(rec, "fused", "count", counted.n_taken);
+    kg_record_metric(rec, "fused", "count", counted.n_heads + counted.n_residuals + counted.n_gated);
     free(want);
     free(got);
     sequence_close(&plain);
@@ -291,18 +303,20 @@ static bool suits(const struct scene *scene, const struct form *form) {
 }
 
 static void build(struct kg_case_list *cases) {
-    static const uint32_t ROWS[] = { 2, 9, MAX_ROWS };
+    static const uint32_t ROWS[] = { 2, 9, 32, 33, MAX_ROWS };
     for (size_t f = 0; f < KG_COUNT_OF(FORMS); f++)
         for (size_t s = 0; s < KG_COUNT_OF(SCENES); s++)
             for (size_t r = 0; r < KG_COUNT_OF(ROWS); r++)
                 if (suits(&SCENES[s], &FORMS[f]))
                     add(cases, &(struct fusion_case){ &SCENES[s], &FORMS[f], ROWS[r], NULL });
     for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++)
-        for (size_t f = 0; f < 2; f++) {
-            const struct scene *scene = SCENES;
-            while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
-            add(cases, &(struct fusion_case){ scene, &FORMS[f], 33, &MUTANTS[m] });
-        }
+        for (size_t f = 0; f < 2; f++)
+            for (uint32_t n_rows = 32; n_rows <= 33; n_rows++) {
+                const struct scene *scene = SCENES;
+                while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
+                if (strcmp(MUTANTS[m].kernel, GATED) == 0 && (!FORMS[f].few || n_rows > 32)) continue;
+                add(cases, &(struct fusion_case){ scene, &FORMS[f], n_rows, &MUTANTS[m] });
+            }
 }
 
 int main(int argc, char **argv) {

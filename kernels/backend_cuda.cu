@@ -3,14 +3,11 @@
 #include "kernels/decode/lower.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/mxfp4/mxfp4.h"
+#include "kernels/staging.h"
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
-#include <cstring>
 
-/* Host memory goes to the device through two pinned buffers: while one is copied by the device, the host
- * fills the other. */
-static const size_t STAGING_BYTES = 8u << 20;
 enum { LOWEST_COMPUTE_CAPABILITY = 80 };
 
 enum kg_status kg_cuda_fail(struct kg_error *err, const char *what, cudaError_t code) {
@@ -52,10 +49,11 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
     enum kg_status status = find_device(cuda, err);
     if (status) return status;
     TRY_CUDA(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    for (int i = 0; i < 2; i++) {
-        TRY_CUDA(cudaMallocHost(&cuda->staging[i], STAGING_BYTES), "pinned memory");
-        TRY_CUDA(cudaEventCreateWithFlags(&cuda->staged[i], cudaEventDisableTiming), "cudaEventCreate");
-    }
+    size_t free_bytes, total_bytes;
+    TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+    cuda->memory_bytes = total_bytes;
+    status = kg_staging_open(cuda, err);
+    if (status) return status;
     TRY_CUDA(cudaMalloc(&cuda->step_memory, 2 * sizeof *cuda->step_memory), "a step's position");
     TRY_CUDA(cudaMemsetAsync(cuda->step_memory, 0, 2 * sizeof *cuda->step_memory, cuda->stream), "a step's position");
     return KG_OK;
@@ -66,10 +64,7 @@ static void cuda_close(struct kg_backend *backend) {
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
     kg_cuda_gemm_close(cuda->gemm);
     (void)cudaFree(cuda->step_memory);
-    for (int i = 0; i < 2; i++) {
-        if (cuda->staged[i]) (void)cudaEventDestroy(cuda->staged[i]);
-        if (cuda->staging[i]) (void)cudaFreeHost(cuda->staging[i]);
-    }
+    kg_staging_close(cuda);
     if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
     (void)cudaGetLastError();
     kg_memory_destroy(&cuda->base.memory);
@@ -78,13 +73,9 @@ static void cuda_close(struct kg_backend *backend) {
     free(cuda);
 }
 
-/* The host waits here, and in kernels/mailbox.cu for drawn ids. */
-static void count_wait(struct kg_cuda_backend *cuda) {
-    (void)__atomic_fetch_add(&cuda->base.n_waits, 1, __ATOMIC_RELAXED);
-}
-
+/* The host waits here, in kernels/staging.cu, and in kernels/mailbox.cu for drawn ids. */
 static cudaError_t wait_for_stream(struct kg_cuda_backend *cuda) {
-    count_wait(cuda);
+    (void)__atomic_fetch_add(&cuda->base.n_waits, 1, __ATOMIC_RELAXED);
     return cudaStreamSynchronize(cuda->stream);
 }
 
@@ -106,7 +97,19 @@ static enum kg_status cuda_open(const struct kg_backend_ops *ops, int n_threads,
     return status;
 }
 
-/* A request larger than all that is free is refused without asking for it; the driver decides about the rest. */
+/* How many bytes are free is asked when they are too few: a model has hundreds of tensors, and each would ask the
+ * driver.
+ */
+static enum kg_status fail_no_memory(const struct kg_backend *backend, uint64_t size_bytes, const char *what,
+                                     struct kg_error *err) {
+    size_t free_bytes = 0, total_bytes = 0;
+    (void)cudaGetLastError();
+    TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+    return kg_fail(err, KG_ERR_NO_MEMORY, "%s: %" PRIu64 " bytes needed for %s, %zu bytes free", backend->ops->name,
+                   size_bytes, what, free_bytes);
+}
+
+/* A request larger than all that there is is refused without asking for it; the driver decides about the rest. */
 static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag tag, uint64_t size_bytes,
                                  const char *what, struct kg_block *block, struct kg_error *err) {
     struct kg_block made = {};
@@ -114,15 +117,9 @@ static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag 
     made.tag = tag;
     if (size_bytes > 0) {
         const struct kg_cuda_held lock(backend);
-        size_t free_bytes = 0, total_bytes = 0;
-        TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
         const cudaError_t code =
-            size_bytes > total_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&made.data, size_bytes);
-        if (code == cudaErrorMemoryAllocation) {
-            (void)cudaGetLastError();
-            return kg_fail(err, KG_ERR_NO_MEMORY, "%s: %" PRIu64 " bytes needed for %s, %zu bytes free",
-                           backend->ops->name, size_bytes, what, free_bytes);
-        }
+            size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&made.data, size_bytes);
+        if (code == cudaErrorMemoryAllocation) return fail_no_memory(backend, size_bytes, what, err);
         if (code != cudaSuccess) return kg_cuda_fail(err, what, code);
         kg_memory_add(&backend->memory, &made);
     }
@@ -142,43 +139,23 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
     *block = (struct kg_block){};
 }
 
-/* Returns when the host's bytes are taken, which is before they are on the device. */
 static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const void *host, uint64_t size_bytes,
                                   struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    struct kg_cuda_backend *cuda = lock.cuda;
-    kg_mxfp4_drop_ranges(cuda, to, size_bytes);
-    for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->next_staging ^= 1) {
-        const int i = cuda->next_staging;
-        n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
-        count_wait(cuda);
-        TRY_CUDA(cudaEventSynchronize(cuda->staged[i]), "upload");
-        memcpy(cuda->staging[i], static_cast<const char *>(host) + done, n);
-        TRY_CUDA(
-            cudaMemcpyAsync(static_cast<char *>(to) + done, cuda->staging[i], n, cudaMemcpyHostToDevice, cuda->stream),
-            "upload");
-        TRY_CUDA(cudaEventRecord(cuda->staged[i], cuda->stream), "upload");
-    }
-    return KG_OK;
+    kg_mxfp4_drop_ranges(lock.cuda, to, size_bytes);
+    return kg_staging_upload(lock.cuda, to, host, size_bytes, err);
 }
 
 static enum kg_status cuda_download(struct kg_backend *backend, void *host, const void *from, uint64_t size_bytes,
                                     struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    struct kg_cuda_backend *cuda = lock.cuda;
-    for (uint64_t done = 0, n; done < size_bytes; done += n) {
-        n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
-        TRY_CUDA(cudaMemcpyAsync(cuda->staging[0], static_cast<const char *>(from) + done, n, cudaMemcpyDeviceToHost,
-                                 cuda->stream),
-                 "download");
-        TRY_CUDA(wait_for_stream(cuda), "download");
-        memcpy(static_cast<char *>(host) + done, cuda->staging[0], n);
-    }
-    return KG_OK;
+    return kg_staging_download(lock.cuda, host, from, size_bytes, err);
 }
 
+/* A load ends so: its threads do, too. */
 static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
+    kg_staging_rest(lock.cuda);
     TRY_CUDA(wait_for_stream(lock.cuda), "synchronize");
     return KG_OK;
 }

@@ -32,7 +32,9 @@ struct kg_cuda_step {
 };
 
 struct kg_gemm;
+struct kg_gemm_opening;
 struct kg_mxfp4_range;
+struct kg_staging;
 /* Of products of many rows (mxfp4/gemm.cu, gemm/blocks.cu). */
 enum { KG_MXFP4_KERNELS = 8, KG_BLOCK_KERNELS = 24, KG_MAX_SPLIT = 8 };
 
@@ -40,14 +42,14 @@ struct kg_cuda_backend {
     struct kg_backend base; /* first: a struct kg_backend * is one of these */
     pthread_mutex_t lock;   /* recursive: a table's replacement entry may call the original */
     cudaStream_t stream;
-    struct kg_gemm *gemm; /* NULL until a session needs it (gemm.h) */
+    struct kg_gemm *gemm;                 /* NULL until a session needs it (gemm.h) */
+    struct kg_gemm_opening *gemm_opening; /* NULL unless a thread is about to open it */
+    struct kg_staging *staging;           /* pinned, for copies (staging.h) */
     int device;
     int n_sms;
     int compute_capability; /* 90 for 9.0 */
     uint32_t shared_bytes;  /* of a block, at most */
-    void *staging[2];       /* pinned, for uploads */
-    cudaEvent_t staged[2];
-    int next_staging; /* which of the two is filled next */
+    uint64_t memory_bytes;  /* of the device, free or not */
     /* Device memory, beside the tagged: a few bytes that all sessions share, then a step whose position stays 0. */
     struct kg_cuda_step *step_memory;
     const struct kg_cuda_step *step; /* not NULL while a step's launches are enqueued */

@@ -1,0 +1,32 @@
+/* Copies between host and device through pinned memory: the host fills a buffer while the device copies another.
+ *
+ * A small upload takes the caller's thread. A large one (a tensor of a model) is cut into pieces that several threads
+ * take one after another, each with two buffers: one thread reads the page cache at a fraction of what the bus takes.
+ * Buffers and threads are made when the first large upload needs them; the threads end with kg_staging_rest. All copies
+ * are enqueued on the back end's stream, so that what follows on it finds them done.
+ *
+ * Not thread-safe: the back end's lock is held. */
+#ifndef KIGO_KERNELS_STAGING_H
+#define KIGO_KERNELS_STAGING_H
+
+#include "kernels/cuda_backend.h"
+
+/* Sets cuda->staging, with the buffers that a small copy needs. */
+enum kg_status kg_staging_open(struct kg_cuda_backend *cuda, struct kg_error *err);
+
+/* After all work on the stream; without kg_staging_open too. */
+void kg_staging_close(struct kg_cuda_backend *cuda);
+
+/* Returns when the host's bytes are taken, which is before they are on the device. The pages that follow them in memory
+ * are asked for ahead of time: the next tensor, where they are a file's. */
+enum kg_status kg_staging_upload(struct kg_cuda_backend *cuda, void *to, const void *host, uint64_t size_bytes,
+                                 struct kg_error *err);
+
+/* Returns when the host has the bytes. */
+enum kg_status kg_staging_download(struct kg_cuda_backend *cuda, void *host, const void *from, uint64_t size_bytes,
+                                   struct kg_error *err);
+
+/* Ends the threads of large uploads; the next one starts them again. Their buffers stay. */
+void kg_staging_rest(struct kg_cuda_backend *cuda);
+
+#endif

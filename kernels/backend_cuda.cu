@@ -62,7 +62,7 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
 static void cuda_close(struct kg_backend *backend) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
-    kg_cuda_gemm_close(cuda->gemm);
+    kg_cuda_gemm_close(cuda);
     (void)cudaFree(cuda->step_memory);
     kg_staging_close(cuda);
     if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
@@ -160,8 +160,15 @@ static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_err
     return KG_OK;
 }
 
+/* A session with these weights is going to ask for it. */
+static void begin_gemm(struct kg_backend *backend) {
+    const struct kg_cuda_held lock(backend);
+    kg_cuda_gemm_begin(lock.cuda);
+}
+
 static enum kg_status cuda_import_weights(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                           const char *what, struct kg_block *block, struct kg_error *err) {
+    begin_gemm(backend);
     struct kg_block made;
     enum kg_status status = cuda_alloc(backend, KG_MEMORY_WEIGHTS, size_bytes, what, &made, err);
     if (status) return status;

@@ -56,8 +56,20 @@ struct kg_gemm {
     uint32_t next; /* the plan that goes when a new one comes */
 };
 
-static enum kg_status find_functions(struct kg_gemm *gemm, struct kg_error *err) {
-    const char *asked = getenv("KIGO_CUBLASLT"), *path = asked && *asked ? asked : LIBRARY;
+/* A library that is being opened. */
+struct kg_gemm_opening {
+    pthread_t thread;
+    int device;
+    char *path;
+    struct kg_gemm *gemm; /* NULL once the thread has ended: it failed */
+};
+
+static const char *library_path(void) {
+    const char *asked = getenv("KIGO_CUBLASLT");
+    return asked && *asked ? asked : LIBRARY;
+}
+
+static enum kg_status find_functions(const char *path, struct kg_gemm *gemm, struct kg_error *err) {
     void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return kg_fail(err, KG_ERR_UNSUPPORTED, "no cuBLASLt: %s", dlerror());
 #define FIND(name)                                                                                                     \
@@ -79,14 +91,13 @@ static enum kg_status fail(const struct kg_gemm *gemm, const struct shape *s, co
                    gemm->GetStatusString(code));
 }
 
-enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err) {
-    if (cuda->gemm) return KG_OK;
+static enum kg_status open_library(const char *path, struct kg_gemm **out, struct kg_error *err) {
     struct kg_gemm *gemm = static_cast<struct kg_gemm *>(calloc(1, sizeof *gemm));
     if (!gemm) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for cuBLASLt");
-    const enum kg_status status = find_functions(gemm, err);
+    const enum kg_status status = find_functions(path, gemm, err);
     const cublasStatus_t code = status ? CUBLAS_STATUS_SUCCESS : gemm->Create(&gemm->handle);
     if (!status && code == CUBLAS_STATUS_SUCCESS) {
-        cuda->gemm = gemm;
+        *out = gemm;
         return KG_OK;
     }
     if (!status) (void)kg_fail(err, KG_ERR_INTERNAL, "cuda: cublasLtCreate: %s", gemm->GetStatusString(code));
@@ -102,11 +113,61 @@ static void empty(struct kg_gemm *gemm, struct plan *p) {
     memset(p, 0, sizeof *p);
 }
 
-void kg_cuda_gemm_close(struct kg_gemm *gemm) {
+static void destroy(struct kg_gemm *gemm) {
     if (!gemm) return;
     for (struct plan &p : gemm->plans) empty(gemm, &p);
     (void)gemm->Destroy(gemm->handle);
     free(gemm);
+}
+
+static void *run_opening(void *arg) {
+    struct kg_gemm_opening *opening = static_cast<struct kg_gemm_opening *>(arg);
+    struct kg_error err;
+    if (cudaSetDevice(opening->device) != cudaSuccess || open_library(opening->path, &opening->gemm, &err) != KG_OK)
+        opening->gemm = NULL;
+    return NULL;
+}
+
+static void free_opening(struct kg_gemm_opening *opening) {
+    free(opening->path);
+    free(opening);
+}
+
+void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda) {
+    if (cuda->gemm || cuda->gemm_opening) return;
+    struct kg_gemm_opening *opening = static_cast<struct kg_gemm_opening *>(calloc(1, sizeof *opening));
+    if (!opening) return;
+    opening->device = cuda->device;
+    opening->path = strdup(library_path()); /* the environment is for this thread to read */
+    if (opening->path && pthread_create(&opening->thread, NULL, run_opening, opening) == 0)
+        cuda->gemm_opening = opening;
+    else free_opening(opening);
+}
+
+/* What the thread has opened, if it is what is asked for; NULL, too, if there was no thread. */
+static struct kg_gemm *end_opening(struct kg_cuda_backend *cuda) {
+    struct kg_gemm_opening *opening = cuda->gemm_opening;
+    if (!opening) return NULL;
+    cuda->gemm_opening = NULL;
+    (void)pthread_join(opening->thread, NULL);
+    struct kg_gemm *gemm = opening->gemm;
+    if (strcmp(opening->path, library_path()) != 0) {
+        destroy(gemm);
+        gemm = NULL;
+    }
+    free_opening(opening);
+    return gemm;
+}
+
+enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    if (!cuda->gemm) cuda->gemm = end_opening(cuda);
+    return cuda->gemm ? KG_OK : open_library(library_path(), &cuda->gemm, err);
+}
+
+void kg_cuda_gemm_close(struct kg_cuda_backend *cuda) {
+    if (!cuda->gemm) cuda->gemm = end_opening(cuda);
+    destroy(cuda->gemm);
+    cuda->gemm = NULL;
 }
 
 /* The largest power of two that divides an address, as far as algorithms ask. */

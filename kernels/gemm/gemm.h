@@ -1,7 +1,8 @@
 /* Matrix products by cuBLASLt: y[r][o] = sum_i x[r][i] * w[o][i], all row-major in device memory.
  *
  * The library is loaded when a session is planned that will need it, not when the program starts: it is half a
- * gigabyte, and loading it costs a tenth of a second. cuBLASLt takes workspace and stream with each call and, other
+ * gigabyte, and loading it costs a tenth of a second. A thread does so beside the loading of a model. cuBLASLt takes
+ * workspace and stream with each call and, other
  * than cuBLAS, allocates no device memory for its handle.
  *
  * Numerics: CUBLAS_COMPUTE_32F. Products of float32 operands are taken as they are (no TF32); those of float16 and
@@ -29,8 +30,12 @@ struct kg_gemm_args {
  * unless it is there. KG_ERR_UNSUPPORTED naming the library that is missing or the function it lacks. */
 enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err);
 
-/* NULL is good. The library stays loaded: the process may open the back end again. */
-void kg_cuda_gemm_close(struct kg_gemm *gemm);
+/* Begins that on a thread, unless it is done or begun. What comes of it is for kg_cuda_gemm_open to say, which waits
+ * for the thread; where it failed, or $KIGO_CUBLASLT has changed since, that opens the library itself. */
+void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda);
+
+/* Waits for the thread, too. The library stays loaded: the process may open the back end again. */
+void kg_cuda_gemm_close(struct kg_cuda_backend *cuda);
 
 /* Enqueues the product. Allocates nothing on the device; on the host an algorithm for each new shape. */
 enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err);

@@ -25,6 +25,7 @@ enum kg_status kg_cli_engine_open(const struct kg_cli_engine_options *options, s
     enum kg_status status = read_precision(options->dtype, &made, err);
     if (!status) status = kg_backend_open(options->backend, (int)options->n_threads, &made.backend, err);
     if (status) return status;
+    made.backend_ns = kg_clock_monotonic_ns() - start_ns;
 
     struct kg_progress progress;
     kg_progress_start(&progress, "loading");
@@ -49,7 +50,10 @@ enum kg_status kg_cli_engine_begin(struct kg_cli_engine *engine, const struct kg
                        "--ctx: %lld is outside 1 to %u, the positions that the model was trained for",
                        (long long)options->n_ctx, n_ctx_train);
     if (options->n_ctx) session.n_ctx = (uint32_t)options->n_ctx;
-    return kg_session_create(engine->model, &session, &engine->session, err);
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    const enum kg_status status = kg_session_create(engine->model, &session, &engine->session, err);
+    engine->session_ns = kg_clock_monotonic_ns() - start_ns;
+    return status;
 }
 
 void kg_cli_engine_close(struct kg_cli_engine *engine) {

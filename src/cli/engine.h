@@ -40,7 +40,9 @@ struct kg_cli_engine {
     struct kg_model *model;
     struct kg_session *session;
     enum kg_precision activations, kv;
-    uint64_t load_ns;
+    uint64_t load_ns;    /* opening back end and model */
+    uint64_t backend_ns; /* of it, the back end */
+    uint64_t session_ns; /* making the session */
 };
 
 /* Opens back end and model, with a progress bar on a terminal. On failure nothing is left open. */

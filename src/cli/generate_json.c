@@ -51,7 +51,9 @@ static json_t *timings_of(const struct kg_cli_generate *g) {
     const struct kg_generate_result *r = &g->result;
     const double ms = 1e-6;
     const double prefill_s = (double)r->prefill_ns * 1e-9;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "load_ms", (double)g->engine.load_ns * ms, "prefill_ms",
+    const struct kg_cli_engine *e = &g->engine;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "load_ms", (double)e->load_ns * ms, "backend_ms",
+                     (double)e->backend_ns * ms, "session_ms", (double)e->session_ns * ms, "prefill_ms",
                      (double)r->prefill_ns * ms, "first_token_ms", (double)r->first_token_ns * ms, "decode_ms",
                      (double)r->decode_ns * ms, "decode_tokens_per_s", kg_cli_generate_speed(r), "decode_steps",
                      (json_int_t)r->n_evals, "prefill_tokens_per_s",

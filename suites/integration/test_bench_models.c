@@ -1,6 +1,6 @@
-/* `kigo bench -m FILE`: which benches it runs, the table that it prints, and llama.cpp's llama-bench beside it; a
- * script stands in for that program. It prints what tools/llama-bench/llama-bench.cpp's json_printer prints: the same
- * members in the same order, numbers and texts alike. */
+/* `kigo bench -m FILE`: which benches it runs, the table that it prints, cold starts, and llama.cpp's llama-bench
+ * beside it; a script stands in for that program. It prints what tools/llama-bench/llama-bench.cpp's json_printer
+ * prints: the same members in the same order, numbers and texts alike. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -205,6 +205,50 @@ static void model_alone(struct kg_record *rec, const void *arg) {
     }
 }
 
+#define COLD(model) "bench/model/cold_start[cpu,f32,model=0 " model " prompt=20 tokens=1 ctx=21]"
+
+/* The whole of a start and its parts, each of every process; the load with its bytes. */
+static void cold_start_in_parts(struct kg_record *rec, const void *arg) {
+    static const char *const PARTS[] = { "wall", "backend", "load", "session", "first_token", "exit" };
+    static const char KEY[] = COLD("haiku-qwen2-f16.gguf");
+    (void)arg;
+    struct kg_process_result r = bench(rec, ARGS("-m", kg_fixture_path(FILE_OF_MODEL), "--case", KEY), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    char *bundle = only_bundle(rec);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    const json_t *timings = json_object_get(kg_lab_result(results, KEY), "timings");
+    double sum = 0;
+    ck_assert_uint_eq(json_array_size(timings), KG_COUNT_OF(PARTS));
+    for (size_t i = 0; i < KG_COUNT_OF(PARTS); i++) {
+        const json_t *timing = json_array_get(timings, i);
+        ck_assert_str_eq(json_string_value(json_object_get(timing, "name")), PARTS[i]);
+        ck_assert_int_eq((int)number(timing, "n"), 5);
+        if (i > 0 && strcmp(PARTS[i], "exit") != 0) sum += number(timing, "min");
+    }
+    ck_assert_double_gt(sum, 0);
+    ck_assert_double_le(sum, number(json_array_get(timings, 0), "max"));
+    ck_assert_double_gt(number(json_array_get(timings, 2), "bytes"), 1e6);
+    json_decref(results);
+    free(bundle);
+    kg_process_result_free(&r);
+}
+
+/* A process that fails, here of logits that are no numbers, has no time. */
+static void cold_start_that_fails(struct kg_record *rec, const void *arg) {
+    static const char KEY[] = COLD("nan");
+    (void)arg;
+    struct kg_process_result r = bench(rec, ARGS("-m", NAN_MODEL, "--case", KEY), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_FAILED, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    free(line_with(r.out, "kigo generate ended with exit code ", ": logit "));
+    char *bundle = only_bundle(rec);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    kg_lab_expect_status(results, KEY, "fail");
+    ck_assert_uint_eq(json_array_size(json_object_get(kg_lab_result(results, KEY), "timings")), 0);
+    json_decref(results);
+    free(bundle);
+    kg_process_result_free(&r);
+}
+
 #define ANSWERS(file, n_threads, samples)                                                                              \
     "#!/bin/sh\n"                                                                                                      \
     "while [ $# -gt 0 ]; do case $1 in -m) model=$2 ;; -t) threads=$2 ;; esac; shift 2; done\n"                        \
@@ -314,6 +358,8 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "peer_beside", .run = peer_beside },
         { .name = "model_alone", .run = model_alone },
+        { .name = "cold_start_in_parts", .run = cold_start_in_parts },
+        { .name = "cold_start_that_fails", .run = cold_start_that_fails },
         { .name = "throttled_speed_has_no_row", .run = throttled_speed_has_no_row },
         { .name = "real_program", .run = real_program },
     };

@@ -2,6 +2,7 @@
 #include "model/weights.h"
 #include <inttypes.h>
 #include <kigo/tokenizer.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 struct kg_model {
@@ -37,6 +38,33 @@ static enum kg_status load_tokenizer(struct kg_model *model, struct kg_error *er
     return KG_OK;
 }
 
+/* The tokenizer is made on a thread beside the weights: a vocabulary of 200,000 takes as long as a gigabyte of them.
+ * Neither reads what the other writes. */
+struct tokenizing {
+    struct kg_model *model;
+    pthread_t thread;
+    enum kg_status status;
+    struct kg_error err;
+};
+
+static void *tokenize(void *arg) {
+    struct tokenizing *t = arg;
+    t->status = load_tokenizer(t->model, &t->err);
+    return NULL;
+}
+
+static enum kg_status load_weights(struct kg_model *model, const struct kg_model_options *options,
+                                   struct kg_error *err) {
+    struct tokenizing t = { .model = model };
+    const bool on_thread = pthread_create(&t.thread, NULL, tokenize, &t) == 0;
+    if (!on_thread) tokenize(&t);
+    const enum kg_status status =
+        kg_weights_load(model->gguf, &model->config, model->backend, options, &model->weights, err);
+    if (on_thread) pthread_join(t.thread, NULL);
+    if (t.status && err) *err = t.err;
+    return t.status ? t.status : status;
+}
+
 enum kg_status kg_model_load(const char *path, struct kg_backend *backend, const struct kg_model_options *options,
                              struct kg_model **out, struct kg_error *err) {
     struct kg_model *model = kg_xcalloc(1, sizeof *model);
@@ -47,9 +75,7 @@ enum kg_status kg_model_load(const char *path, struct kg_backend *backend, const
     if (status) goto cleanup;
     if (options && options->yarn_ramp != KG_YARN_RAMP_PUBLISHED)
         model->config.yarn.rounded = options->yarn_ramp == KG_YARN_RAMP_ROUNDED;
-    status = load_tokenizer(model, err);
-    if (status) goto cleanup;
-    status = kg_weights_load(model->gguf, &model->config, backend, options, &model->weights, err);
+    status = load_weights(model, options, err);
     if (status) goto cleanup;
     if (!backend->ops->weights_in_place) {
         kg_gguf_close(model->gguf);

@@ -292,21 +292,29 @@ static enum presence layer_presence(const struct loader *in, const struct rule *
     return kg_gguf_find_tensor(in->gguf, name) ? REQUIRED : ABSENT;
 }
 
+static enum kg_status take_layer(struct loader *in, uint32_t layer, const enum presence *presence) {
+    for (size_t i = 0; i < KG_COUNT_OF(LAYER_RULES); i++) {
+        const struct rule *rule = &LAYER_RULES[i];
+        char name[96];
+        snprintf(name, sizeof name, "blk.%u.%s", layer, rule->name);
+        const enum kg_status status = take(in, rule, name, presence[i], &in->weights->layers[layer]);
+        if (status) return status;
+    }
+    return KG_OK;
+}
+
+/* Layer by layer, as the converters write them: what is read ahead of a tensor is what is needed next. */
 static enum kg_status take_all(struct loader *in) {
+    enum presence presence[KG_COUNT_OF(LAYER_RULES)];
     for (size_t i = 0; i < KG_COUNT_OF(MODEL_RULES); i++) {
         const struct rule *rule = &MODEL_RULES[i];
         const enum kg_status status = take(in, rule, rule->name, presence_of(in, rule), in->weights);
         if (status) return status;
     }
-    for (size_t i = 0; i < KG_COUNT_OF(LAYER_RULES); i++) {
-        const struct rule *rule = &LAYER_RULES[i];
-        const enum presence presence = layer_presence(in, rule);
-        for (uint32_t layer = 0; layer < in->config->n_layers; layer++) {
-            char name[96];
-            snprintf(name, sizeof name, "blk.%u.%s", layer, rule->name);
-            const enum kg_status status = take(in, rule, name, presence, &in->weights->layers[layer]);
-            if (status) return status;
-        }
+    for (size_t i = 0; i < KG_COUNT_OF(LAYER_RULES); i++) presence[i] = layer_presence(in, &LAYER_RULES[i]);
+    for (uint32_t layer = 0; layer < in->config->n_layers; layer++) {
+        const enum kg_status status = take_layer(in, layer, presence);
+        if (status) return status;
     }
     for (size_t i = 0; i < kg_gguf_n_tensors(in->gguf); i++) {
         const struct kg_str name = kg_gguf_tensor_at(in->gguf, i)->name;

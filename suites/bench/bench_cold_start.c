@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "engine/prompt.h"
+#include "format/gguf.h"
 #include "suites/bench/model_work.h"
 #include "suites/harness/must.h"
 #include "suites/support/haiku_stage.h"
@@ -23,11 +25,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* 20 words, of which GPT-2's, Qwen's and o200k's vocabularies make 20 tokens; how many there were is recorded. */
-static const char PROMPT[] =
-    "The old pond is still tonight and then a frog jumps in and we hear the sound of cold water";
+/* Begins the prompt of every model; as much of it is taken as makes N_PROMPT tokens of the model's own. */
+static const char TEXT[] = "The old pond is still tonight and then a frog jumps in and we hear the sound of cold water";
 
-enum { N_STARTS = 5, WORDS = 20 };
+enum { N_STARTS = 5, N_PROMPT = 20 };
 
 struct start_case {
     const char *backend, *path; /* path NULL: the fixture */
@@ -53,6 +54,25 @@ static bool can_start(struct kg_record *rec, const struct start_case *c) {
     if (stat(path_of(c), &file) != 0 || file.st_size <= KG_BENCH_MOST_CPU_BYTES) return true;
     kg_record_skip(rec, "%lld bytes are too much for the reference back end", (long long)file.st_size);
     return false;
+}
+
+/* malloc'ed. A token is a word of most vocabularies, and a byte of made-up ones. */
+static char *prompt_of(const struct start_case *c) {
+    struct kg_gguf *gguf;
+    struct kg_tokenizer *tokenizer;
+    struct kg_error err = { 0 };
+    size_t n_bytes = 0, n_tokens = 0;
+    kg_must(kg_gguf_open(path_of(c), &gguf, &err), &err);
+    kg_must(kg_tokenizer_create(gguf, &tokenizer, &err), &err);
+    while (n_tokens < N_PROMPT && n_bytes < sizeof TEXT - 1) {
+        struct kg_ids ids = { 0 };
+        kg_must(kg_prompt_encode_text(tokenizer, TEXT, ++n_bytes, &ids, &err), &err);
+        n_tokens = ids.n;
+        kg_ids_free(&ids);
+    }
+    kg_tokenizer_free(tokenizer);
+    kg_gguf_close(gguf);
+    return kg_xstrndup(TEXT, n_bytes);
 }
 
 /* What a process said, and when. */
@@ -139,14 +159,15 @@ static void take_apart(const struct start *start, const json_t *answer, uint64_t
 static void cold_start(struct kg_record *rec, const void *arg) {
     static const char *const NAMES[N_PARTS] = { "wall", "backend", "load", "session", "first_token", "exit" };
     const struct start_case *c = arg;
+    if (!can_start(rec, c)) return;
+    char *prompt = prompt_of(c);
     const char *const argv[] = {
         kg_program_path(), "generate", "--json", "--backend", c->backend, "--dtype", kg_precision_name(c->precision),
-        "--temp",          "0",        "-n",     "1",         "-p",       PROMPT,    "-m",
+        "--temp",          "0",        "-n",     "1",         "-p",       prompt,    "-m",
         path_of(c),        NULL
     };
     uint64_t samples_ns[N_PARTS][N_STARTS], ns[N_PARTS];
     double n_bytes = 0;
-    if (!can_start(rec, c)) return;
     for (int i = -1; i < N_STARTS; i++) {
         struct start start = start_kigo(argv);
         json_t *answer = answer_of(&start);
@@ -159,6 +180,7 @@ static void cold_start(struct kg_record *rec, const void *arg) {
         json_decref(answer);
         kg_buffer_free(&start.out);
     }
+    free(prompt);
     kg_record_metric(rec, "weights", "bytes", n_bytes);
     for (int part = 0; part < N_PARTS; part++)
         kg_record_timing(rec, NAMES[part], "host", "warm", samples_ns[part], N_STARTS, part == LOAD ? n_bytes : 0, 0);
@@ -177,7 +199,7 @@ static const struct start_case *keep(struct start_case c) {
 }
 
 static void add(struct kg_case_list *list, size_t model_index, struct start_case c) {
-    const struct kg_model_work work = { .n_prompt = WORDS, .n_tokens = 1, .n_ctx = WORDS + 1 };
+    const struct kg_model_work work = { .n_prompt = N_PROMPT, .n_tokens = 1, .n_ctx = N_PROMPT + 1 };
     char model[KG_MODEL_WORK_TEXT], shape[KG_MODEL_WORK_TEXT];
     kg_model_work_name(model_index, c.path, model);
     kg_model_work_shape(model, &work, shape);
@@ -188,7 +210,7 @@ static void add(struct kg_case_list *list, size_t model_index, struct start_case
                                               .dtype = kg_precision_name(c.precision),
                                               .shape = shape,
                                               .spec = "FT-056",
-                                              .definition = "kigo generate -n 1 with 20 words; 5 processes after one",
+                                              .definition = "kigo generate -n 1 with 20 tokens; 5 processes after one",
                                               .timeout_s = 300,
                                               .run = cold_start,
                                               .arg = keep(c) });

@@ -228,6 +228,9 @@ static void cold_start_in_parts(struct kg_record *rec, const void *arg) {
     ck_assert_double_gt(sum, 0);
     ck_assert_double_le(sum, number(json_array_get(timings, 0), "max"));
     ck_assert_double_gt(number(json_array_get(timings, 2), "bytes"), 1e6);
+    const json_t *metric = json_array_get(json_object_get(kg_lab_result(results, KEY), "metrics"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(metric, "name")), "prompt_tokens");
+    ck_assert_double_eq(number(metric, "value"), 20);
     json_decref(results);
     free(bundle);
     kg_process_result_free(&r);

@@ -98,7 +98,7 @@ static void diff_figures(struct diff *d, const struct kg_run_result *a, const st
     static const double WORTH_TELLING = 0.03;
     for (size_t i = 0; i < a->n_figures; i++) {
         const struct kg_run_figure *x = &d->a.run.figures[a->first_figure + i];
-        const struct kg_run_figure *y = kg_run_figure(&d->b.run, b, x->info, kg_run_occurrence(&d->a.run, a, i));
+        const struct kg_run_figure *y = kg_run_figure(&d->b.run, b, x);
         const enum kg_figure_class class = x->info->kind.class;
         const double change = y && x->value != 0 ? y->value / x->value - 1 : NAN;
         const bool timed = class == KG_FIGURE_NOISY || class == KG_FIGURE_CANARY;
@@ -108,8 +108,7 @@ static void diff_figures(struct diff *d, const struct kg_run_result *a, const st
     }
     for (size_t i = 0; i < b->n_figures; i++) {
         const struct kg_run_figure *y = &d->b.run.figures[b->first_figure + i];
-        if (!kg_run_figure(&d->a.run, a, y->info, kg_run_occurrence(&d->b.run, b, i)))
-            put_figure(d, b->c->key, y->info, NAN, y->value, NAN);
+        if (!kg_run_figure(&d->a.run, a, y)) put_figure(d, b->c->key, y->info, NAN, y->value, NAN);
     }
 }
 

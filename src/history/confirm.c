@@ -66,12 +66,11 @@ static int by_start(const void *a, const void *b) {
 /* A canary's figure in every run. */
 static void add_canary(const struct kg_run *run, const struct kg_run_result *r, size_t place, struct taken *taken) {
     const struct kg_run_figure *figure = &run->figures[r->first_figure + place];
-    const size_t occurrence = kg_run_occurrence(run, r, place);
     double *by_run = taken->values + taken->n_canaries * taken->n;
     for (size_t i = 0; i < taken->n; i++) {
         const struct kg_run *other = taken->items[i].run;
         const struct kg_run_result *found = kg_run_find(other, r->c->same);
-        by_run[i] = kg_run_figure_log(found ? kg_run_figure(other, found, figure->info, occurrence) : NULL);
+        by_run[i] = kg_run_figure_log(found ? kg_run_figure(other, found, figure) : NULL);
     }
     taken->canaries[taken->n_canaries++] = (struct kg_series){ r->c->backend, by_run };
 }

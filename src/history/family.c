@@ -149,6 +149,13 @@ static double farthest_before(const struct kg_family *family, const double *by_r
     return farthest;
 }
 
+/* INFINITY: there is none. */
+static double lowest_of(const double *by_run, size_t n_runs) {
+    double lowest = INFINITY;
+    for (size_t j = 0; j < n_runs; j++) lowest = by_run[j] < lowest ? by_run[j] : lowest;
+    return lowest;
+}
+
 bool kg_family_stays_worse(const struct kg_family *family, const double *by_run, size_t n_runs, double floor,
                            struct kg_family_since *since) {
     double *values = kg_xcalloc(n_runs, sizeof *values);
@@ -158,6 +165,8 @@ bool kg_family_stays_worse(const struct kg_family *family, const double *by_run,
     for (size_t k = 1; k + FEWEST < n_runs && !stays && !isnan(nearest); k++) {
         if (isnan(by_run[k])) continue;
         nearest = fmin(nearest, by_run[k]);
+        /* No centre lies below the lowest value: most figures need none. */
+        if (nearest - lowest_of(by_run + k + 1, n_runs - k - 1) <= floor) continue;
         struct fit f = fit_of(by_run + k + 1, n_runs - k - 1, values);
         if (f.n < FEWEST) break;
         if (nearest - f.centre <= floor) continue;

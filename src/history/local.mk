@@ -34,11 +34,13 @@ libkigo_a_SOURCES += \
 	src/history/regress_exact.c \
 	src/history/regress_kernels.c \
 	src/history/regress_limits.c \
+	src/history/regress_match.c \
 	src/history/regress_noisy.c \
 	src/history/regress_parts.h \
 	src/history/reproduce.c src/history/reproduce.h \
 	src/history/row.c src/history/row.h \
 	src/history/run.c src/history/run.h \
+	src/history/runs_load.c \
 	src/history/schema.c \
 	src/history/schema_check.c \
 	src/history/screen.c src/history/screen.h \

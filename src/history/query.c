@@ -122,7 +122,8 @@ static enum kg_status over_limit(const struct asking *asking, int code, struct k
 
 static struct kg_cell read_cell(sqlite3_stmt *stmt, int column) {
     struct kg_cell cell = { KG_CELL_NULL, 0, 0, "", 0 };
-    switch (sqlite3_column_type(stmt, column)) {
+    const int type = sqlite3_column_type(stmt, column);
+    switch (type) {
     case SQLITE_INTEGER:
         cell.kind = KG_CELL_INT;
         cell.integer = sqlite3_column_int64(stmt, column);
@@ -133,7 +134,7 @@ static struct kg_cell read_cell(sqlite3_stmt *stmt, int column) {
         break;
     case SQLITE_TEXT:
     case SQLITE_BLOB:
-        cell.kind = sqlite3_column_type(stmt, column) == SQLITE_TEXT ? KG_CELL_TEXT : KG_CELL_BLOB;
+        cell.kind = type == SQLITE_TEXT ? KG_CELL_TEXT : KG_CELL_BLOB;
         cell.text = sqlite3_column_blob(stmt, column); /* NULL for an empty one */
         cell.size_bytes = (size_t)sqlite3_column_bytes(stmt, column);
         if (!cell.text) cell.text = "";

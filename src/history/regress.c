@@ -77,17 +77,6 @@ bool kg_regress_counts(const struct kg_comparison *comparison, size_t baseline, 
     return true;
 }
 
-const struct kg_run_result *kg_regress_newest(const struct kg_comparison *comparison, const struct kg_case_info *c,
-                                              size_t *at) {
-    for (size_t i = 0; i < comparison->n_baseline; i++) {
-        const struct kg_run_result *r = kg_run_find(&comparison->baseline[i], c->same);
-        if (!r || !kg_regress_counts(comparison, i, c->key)) continue;
-        *at = i;
-        return r;
-    }
-    return NULL;
-}
-
 static bool is_red(enum kg_judged judged) {
     return judged == KG_JUDGED_WORSE || judged == KG_JUDGED_MISSING || judged == KG_JUDGED_LOOSER;
 }
@@ -163,6 +152,21 @@ static void find_selfcheck(struct kg_comparison *comparison) {
     }
 }
 
+/* The judged run, and its baseline. */
+static enum kg_status load_runs(struct kg_history *index, struct kg_comparison *comparison, struct kg_error *err) {
+    const struct kg_regression *out = comparison->out;
+    struct kg_run runs[1 + KG_BASELINE_RUNS];
+    int64_t numbers[1 + KG_BASELINE_RUNS] = { out->run.bundle_no };
+    for (size_t i = 0; i < out->baseline.n_items; i++) numbers[1 + i] = out->baseline.items[i].bundle_no;
+    const enum kg_status status =
+        kg_runs_load(index, numbers, 1 + out->baseline.n_items, &out->catalogue, 0, runs, err);
+    if (status != KG_OK) return status;
+    comparison->run = runs[0];
+    comparison->n_baseline = out->baseline.n_items;
+    memcpy(comparison->baseline, runs + 1, comparison->n_baseline * sizeof *runs);
+    return KG_OK;
+}
+
 static enum kg_status load(struct kg_history *history, struct kg_comparison *comparison, struct kg_error *err) {
     struct kg_regression *out = comparison->out;
     struct kg_policy policy;
@@ -180,12 +184,7 @@ static enum kg_status load(struct kg_history *history, struct kg_comparison *com
     struct kg_history *const figures = kg_shelf_index(history);
     if (status == KG_OK) status = kg_catalogue_load(figures, &out->catalogue, err);
     comparison->catalogue = &out->catalogue;
-    if (status == KG_OK) status = kg_run_load(figures, out->run.bundle_no, &out->catalogue, &comparison->run, err);
-    for (size_t i = 0; i < out->baseline.n_items && status == KG_OK; i++) {
-        status = kg_run_load(figures, out->baseline.items[i].bundle_no, &out->catalogue, &comparison->baseline[i], err);
-        comparison->n_baseline += status == KG_OK;
-    }
-    return status;
+    return status == KG_OK ? load_runs(figures, comparison, err) : status;
 }
 
 enum kg_status kg_regress(struct kg_history *history, const struct kg_regress_options *options,
@@ -194,6 +193,7 @@ enum kg_status kg_regress(struct kg_history *history, const struct kg_regress_op
     *regression = (struct kg_regression){ 0 };
     const enum kg_status status = load(history, &comparison, err);
     if (status == KG_OK && comparison.n_baseline > 0) {
+        kg_regress_match(&comparison);
         kg_regress_exact(&comparison);
         kg_regress_kernels(&comparison);
         kg_regress_noisy(&comparison);
@@ -202,6 +202,7 @@ enum kg_status kg_regress(struct kg_history *history, const struct kg_regress_op
         find_selfcheck(&comparison);
         conclude(&comparison);
     }
+    free(comparison.matched);
     kg_run_free(&comparison.run);
     for (size_t i = 0; i < comparison.n_baseline; i++) kg_run_free(&comparison.baseline[i]);
     kg_annotations_free(&comparison.annotations);

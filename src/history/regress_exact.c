@@ -58,8 +58,9 @@ struct past {
     double worst_other_seed;
 };
 
-static bool needs_seed(const struct kg_figure_info *info) {
-    return strcmp(info->kind.subject, "memory") != 0;
+/* The same under every seed. */
+static bool is_memory(const struct kg_figure_info *info) {
+    return strcmp(info->kind.subject, "memory") == 0;
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -71,33 +72,28 @@ static bool is_margin(const struct kg_figure_info *info) {
     return ends_with(info->name, ".margin") && strcmp(info->unit, "ratio") == 0;
 }
 
-/* The first baseline run of the same commit; a run without one stands alone. */
-static int commit_of(const struct kg_comparison *comparison, size_t run) {
-    const struct kg_run_head *heads = comparison->out->baseline.items;
-    for (size_t i = 0; i < run && heads[run].commit; i++)
-        if (heads[i].commit && strcmp(heads[i].commit, heads[run].commit) == 0) return (int)i;
-    return (int)run;
-}
-
 static void look_back(const struct kg_comparison *comparison, const struct kg_run_result *r,
-                      const struct kg_figure_info *info, size_t occurrence, struct past *past) {
+                      const struct kg_run_figure *own, struct past *past) {
+    const struct kg_matched *matched = kg_regress_matched(comparison, r);
+    const struct kg_figure_info *info = own->info;
+    const bool by_seed = !is_memory(info), by_limits = is_margin(info);
     *past = (struct past){ .worst_other_seed = -INFINITY };
     for (size_t i = 0; i < comparison->n_baseline; i++) {
         const struct kg_run *run = &comparison->baseline[i];
-        const struct kg_run_result *b = kg_run_find(run, r->c->same);
-        const struct kg_run_figure *f = b ? kg_run_figure(run, b, info, occurrence) : NULL;
-        if (!b || !kg_regress_counts(comparison, i, r->c->key)) continue;
+        const struct kg_run_result *b = matched->results[i];
+        const struct kg_run_figure *f = b ? kg_run_figure(run, b, own) : NULL;
+        if (!b) continue;
         /* A tag that a run does not list held nothing. */
-        const bool is_zero = !f && b->outcome == KG_OUTCOME_PASS && strcmp(info->kind.subject, "memory") == 0;
+        const bool is_zero = !f && b->outcome == KG_OUTCOME_PASS && is_memory(info);
         if (!is_zero && (!f || !f->valid || isnan(f->value))) continue;
         const double value = is_zero ? 0 : info->kind.worse * f->value;
-        if (is_margin(info) && !kg_regress_same_limits(&comparison->run, r, run, b)) continue;
-        if (needs_seed(info) && strcmp(b->seed, r->seed) != 0) {
+        if (by_limits && !kg_regress_same_limits(&comparison->run, r, run, b)) continue;
+        if (by_seed && !(matched->same_seed >> i & 1)) {
             past->n_other_seed++;
             past->worst_other_seed = fmax(past->worst_other_seed, value);
             continue;
         }
-        past->commits[past->n] = commit_of(comparison, i);
+        past->commits[past->n] = comparison->commits[i];
         past->runs |= UINT32_C(1) << i;
         past->values[past->n++] = value;
     }
@@ -118,11 +114,11 @@ static uint32_t *find_visits(const struct kg_comparison *comparison) {
     for (size_t i = 0; i < run->n_results; i++) {
         const struct kg_run_result *r = &run->results[i];
         for (size_t k = 0; k < r->n_figures; k++) {
-            const struct kg_figure_info *info = run->figures[r->first_figure + k].info;
+            const struct kg_run_figure *f = &run->figures[r->first_figure + k];
             struct past past;
-            if (kg_figure_class_in(r->c, info) != KG_FIGURE_EXACT) continue;
-            look_back(comparison, r, info, kg_run_occurrence(run, r, k), &past);
-            visits[info - comparison->catalogue->figures] |=
+            if (kg_figure_class_in(r->c, f->info) != KG_FIGURE_EXACT) continue;
+            look_back(comparison, r, f, &past);
+            visits[f->info - comparison->catalogue->figures] |=
                 spread(kg_exact_visits(&(struct kg_exact_past){ past.values, past.commits, past.n }), past.runs);
         }
     }
@@ -147,7 +143,7 @@ static void judge_by_other_seeds(struct kg_comparison *comparison, const struct 
     j->n_baseline = past->n_other_seed;
 }
 
-static void judge_figure(struct kg_comparison *comparison, const struct kg_run_result *r, size_t place,
+static void judge_figure(struct kg_comparison *comparison, const struct kg_run_result *r, const struct kg_run_figure *f,
                          const uint32_t *visits) {
     static const struct {
         enum kg_judged judged;
@@ -159,11 +155,10 @@ static void judge_figure(struct kg_comparison *comparison, const struct kg_run_r
         [KG_EXACT_SUSPECT] = { KG_JUDGED_INCONCLUSIVE,
                                "suspect: figures of this name took several values in runs that changed nothing" },
     };
-    const struct kg_run_figure *f = &comparison->run.figures[r->first_figure + place];
     const struct kg_figure_info *info = f->info;
     struct past past;
     double limit = NAN;
-    look_back(comparison, r, info, kg_run_occurrence(&comparison->run, r, place), &past);
+    look_back(comparison, r, f, &past);
     comparison->out->n_other_seed += past.n == 0 && past.n_other_seed > 0;
     if (past.n == 0 && past.n_other_seed > 0) judge_by_other_seeds(comparison, r, f, &past);
     if (past.n == 0) return;
@@ -183,34 +178,35 @@ static void judge_figure(struct kg_comparison *comparison, const struct kg_run_r
     j->n_baseline = past.n;
 }
 
-/* Whether a newer baseline run than `at` that counts has the case: what it lacks was found there. */
-static bool seen_before(const struct kg_comparison *comparison, size_t at, const struct kg_run_result *b,
-                        const struct kg_run *run, size_t figure) {
+/* Whether a newer baseline run than `at` that counts has the figure of the case: that it is gone was found there. */
+static bool figure_seen_before(const struct kg_comparison *comparison, const struct kg_matched *matched, size_t at,
+                               const struct kg_run_figure *figure) {
+    for (size_t i = 0; i < at; i++)
+        if (matched->results[i] && kg_run_figure(&comparison->baseline[i], matched->results[i], figure)) return true;
+    return false;
+}
+
+/* Likewise a case, in whatever definition. */
+static bool case_seen_before(const struct kg_comparison *comparison, size_t at, const struct kg_case_info *c) {
     for (size_t i = 0; i < at; i++) {
-        const struct kg_run *newer = &comparison->baseline[i];
-        const struct kg_run_result *r =
-            figure == SIZE_MAX ? kg_run_find_key(newer, b->c->key_no) : kg_run_find(newer, b->c->same);
-        if (!r || !kg_regress_counts(comparison, i, b->c->key)) continue;
-        if (figure == SIZE_MAX && r->outcome != KG_OUTCOME_NORUN) return true;
-        if (figure != SIZE_MAX &&
-            kg_run_figure(newer, r, run->figures[b->first_figure + figure].info, kg_run_occurrence(run, b, figure)))
-            return true;
+        const struct kg_run_result *r = kg_run_find_key(&comparison->baseline[i], c->key_no);
+        if (r && r->outcome != KG_OUTCOME_NORUN && kg_regress_counts(comparison, i, c->key)) return true;
     }
     return false;
 }
 
 /* A figure that is judged, that a baseline run has, and that the case no longer gives, would never be red again. */
 static void find_missing_figures(struct kg_comparison *comparison, const struct kg_run_result *r, size_t at) {
+    const struct kg_matched *matched = kg_regress_matched(comparison, r);
     const struct kg_run *run = &comparison->baseline[at];
-    const struct kg_run_result *b = kg_run_find(run, r->c->same);
-    if (!b || b->outcome != KG_OUTCOME_PASS || !kg_regress_counts(comparison, at, r->c->key)) return;
+    const struct kg_run_result *b = matched->results[at];
+    if (!b || b->outcome != KG_OUTCOME_PASS) return;
     for (size_t i = 0; i < b->n_figures; i++) {
-        const struct kg_figure_info *info = run->figures[b->first_figure + i].info;
-        const enum kg_figure_class class = kg_figure_class_in(r->c, info);
+        const struct kg_run_figure *f = &run->figures[b->first_figure + i];
+        const enum kg_figure_class class = kg_figure_class_in(r->c, f->info);
         if (class != KG_FIGURE_EXACT && class != KG_FIGURE_NOISY && class != KG_FIGURE_LIMIT) continue;
-        if (kg_run_figure(&comparison->run, r, info, kg_run_occurrence(run, b, i))) continue;
-        if (seen_before(comparison, at, b, run, i)) continue;
-        kg_regress_add(comparison, KG_JUDGED_MISSING, info->kind.subject, r->c->key, info,
+        if (kg_run_figure(&comparison->run, r, f) || figure_seen_before(comparison, matched, at, f)) continue;
+        kg_regress_add(comparison, KG_JUDGED_MISSING, f->info->kind.subject, r->c->key, f->info,
                        "the case no longer gives this figure");
     }
 }
@@ -220,20 +216,20 @@ static void find_missing_cases(struct kg_comparison *comparison, size_t at) {
     for (size_t i = 0; i < run->n_results; i++) {
         const struct kg_run_result *b = &run->results[i];
         if (b->outcome == KG_OUTCOME_NORUN || kg_run_find_key(&comparison->run, b->c->key_no)) continue;
-        if (!kg_regress_counts(comparison, at, b->c->key) || seen_before(comparison, at, b, run, SIZE_MAX)) continue;
+        if (!kg_regress_counts(comparison, at, b->c->key) || case_seen_before(comparison, at, b->c)) continue;
         struct kg_judgement *j =
             kg_regress_add(comparison, KG_JUDGED_MISSING, "case", b->c->key, NULL, "the run did not plan it");
         snprintf(j->before_text, sizeof j->before_text, "%s", b->status);
     }
 }
 
-/* The best that the case was in any baseline run, the newest of these: a skip that nobody accepted stays one. */
-static const struct kg_run_result *best_before(const struct kg_comparison *comparison, const struct kg_case_info *c,
-                                               const struct kg_run_result *newest) {
-    const struct kg_run_result *best = newest;
-    for (size_t i = 0; i < comparison->n_baseline; i++) {
-        const struct kg_run_result *r = kg_run_find(&comparison->baseline[i], c->same);
-        if (r && r->outcome < best->outcome && kg_regress_counts(comparison, i, c->key)) best = r;
+/* The best that the case was in any baseline run, the newest of these: a skip that nobody accepted stays one. NULL if
+ * none has it. */
+static const struct kg_run_result *best_before(const struct kg_matched *matched) {
+    const struct kg_run_result *best = NULL;
+    for (size_t i = 0; i < KG_BASELINE_RUNS; i++) {
+        const struct kg_run_result *r = matched->results[i];
+        if (r && (!best || r->outcome < best->outcome)) best = r;
     }
     return best;
 }
@@ -242,19 +238,19 @@ void kg_regress_exact(struct kg_comparison *comparison) {
     uint32_t *visits = find_visits(comparison);
     for (size_t i = 0; i < comparison->run.n_results; i++) {
         const struct kg_run_result *r = &comparison->run.results[i];
-        size_t at = 0;
-        const struct kg_run_result *before = kg_regress_newest(comparison, r->c, &at);
+        const struct kg_run_result *before = best_before(kg_regress_matched(comparison, r));
         if (!before) {
             judge_new(comparison, r);
             continue;
         }
         comparison->out->n_cases++;
-        judge_status(comparison, r, best_before(comparison, r->c, before));
+        judge_status(comparison, r, before);
         if (r->outcome != KG_OUTCOME_PASS) continue;
         kg_regress_limits(comparison, r);
-        for (size_t k = 0; k < r->n_figures; k++)
-            if (kg_figure_class_in(r->c, comparison->run.figures[r->first_figure + k].info) == KG_FIGURE_EXACT)
-                judge_figure(comparison, r, k, visits);
+        for (size_t k = 0; k < r->n_figures; k++) {
+            const struct kg_run_figure *f = &comparison->run.figures[r->first_figure + k];
+            if (kg_figure_class_in(r->c, f->info) == KG_FIGURE_EXACT) judge_figure(comparison, r, f, visits);
+        }
         for (size_t k = 0; k < comparison->n_baseline; k++) find_missing_figures(comparison, r, k);
     }
     for (size_t k = 0; k < comparison->n_baseline; k++) find_missing_cases(comparison, k);

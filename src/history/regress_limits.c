@@ -14,13 +14,13 @@ struct tightest {
 };
 
 static struct tightest look_back(const struct kg_comparison *comparison, const struct kg_run_result *r,
-                                 const struct kg_figure_info *info, size_t occurrence) {
+                                 const struct kg_run_figure *own) {
+    const struct kg_matched *matched = kg_regress_matched(comparison, r);
     struct tightest t = { INFINITY, 0 };
     for (size_t i = 0; i < comparison->n_baseline; i++) {
-        const struct kg_run *run = &comparison->baseline[i];
-        const struct kg_run_result *b = kg_run_find(run, r->c->same);
-        const struct kg_run_figure *f = b ? kg_run_figure(run, b, info, occurrence) : NULL;
-        if (!f || !kg_regress_counts(comparison, i, r->c->key)) continue;
+        const struct kg_run_result *b = matched->results[i];
+        const struct kg_run_figure *f = b ? kg_run_figure(&comparison->baseline[i], b, own) : NULL;
+        if (!f) continue;
         if (has_limit(f)) t.limit = fmin(t.limit, f->limit);
         if (f->n > t.n) t.n = f->n;
     }
@@ -41,7 +41,7 @@ void kg_regress_limits(struct kg_comparison *comparison, const struct kg_run_res
         const struct kg_run_figure *f = &run->figures[r->first_figure + k];
         const bool is_limit = f->info->kind.class == KG_FIGURE_LIMIT;
         if (!is_limit && strcmp(f->info->kind.subject, "error") != 0) continue;
-        const struct tightest t = look_back(comparison, r, f->info, kg_run_occurrence(run, r, k));
+        const struct tightest t = look_back(comparison, r, f);
         if (isfinite(t.limit) && !(f->limit <= t.limit))
             add(comparison, r, f->info, t.limit, f->limit,
                 isnan(f->limit) ? "the limit is gone" : "a looser limit is no smaller error");
@@ -57,7 +57,7 @@ bool kg_regress_same_limits(const struct kg_run *a, const struct kg_run_result *
     for (size_t k = 0; k < x->n_figures; k++) {
         const struct kg_run_figure *f = &a->figures[x->first_figure + k];
         if (!has_limit(f)) continue;
-        const struct kg_run_figure *g = kg_run_figure(b, y, f->info, kg_run_occurrence(a, x, k));
+        const struct kg_run_figure *g = kg_run_figure(b, y, f);
         if (!has_limit(g) || g->limit != f->limit || g->n != f->n) return false;
     }
     return true;

@@ -30,15 +30,13 @@ static void figures_free(struct figures *figures) {
 static size_t fill_series(const struct kg_comparison *comparison, const struct kg_run_result *r, size_t place,
                           struct kg_series *series) {
     const struct kg_run_figure *own = &comparison->run.figures[r->first_figure + place];
-    const size_t occurrence = kg_run_occurrence(&comparison->run, r, place);
+    const struct kg_matched *matched = kg_regress_matched(comparison, r);
     size_t n = 0;
     series->group = r->c->backend;
     series->by_run[0] = kg_run_figure_log(own);
     for (size_t i = 0; i < comparison->n_baseline; i++) {
-        const struct kg_run *run = &comparison->baseline[i];
-        const struct kg_run_result *b = kg_run_find(run, r->c->same);
-        const bool counts = b && kg_regress_counts(comparison, i, r->c->key);
-        series->by_run[1 + i] = kg_run_figure_log(counts ? kg_run_figure(run, b, own->info, occurrence) : NULL);
+        const struct kg_run_result *b = matched->results[i];
+        series->by_run[1 + i] = kg_run_figure_log(b ? kg_run_figure(&comparison->baseline[i], b, own) : NULL);
         n += !isnan(series->by_run[1 + i]);
     }
     return n;

@@ -5,6 +5,12 @@
 #include "history/annotation.h"
 #include "history/regress.h"
 
+/* What the baseline runs have of a case of the judged run, in its definition. */
+struct kg_matched {
+    const struct kg_run_result *results[KG_BASELINE_RUNS]; /* NULL: nothing, or an annotation takes it out */
+    uint32_t same_seed;                                    /* of those that had the judged run's seed: the i-th bit */
+};
+
 struct kg_comparison {
     const struct kg_regress_options *options;
     struct kg_regression *out;
@@ -13,6 +19,8 @@ struct kg_comparison {
     struct kg_run run;
     struct kg_run baseline[KG_BASELINE_RUNS]; /* as out->baseline */
     size_t n_baseline;
+    struct kg_matched *matched;    /* beside run.results */
+    int commits[KG_BASELINE_RUNS]; /* the same number for runs of the same commit */
 };
 
 /* Fills out->run and out->baseline, and says in out->reasons why there is none. */
@@ -20,6 +28,10 @@ KG_WARN_UNUSED enum kg_status kg_regress_choose(struct kg_history *history, stru
                                                 struct kg_error *err);
 /* Whether a baseline run counts for a case: no annotation takes it out. */
 bool kg_regress_counts(const struct kg_comparison *comparison, size_t baseline, const char *key);
+/* Fills matched and commits, once the runs are loaded. */
+void kg_regress_match(struct kg_comparison *comparison);
+/* Of a result of the judged run. */
+const struct kg_matched *kg_regress_matched(const struct kg_comparison *comparison, const struct kg_run_result *r);
 
 /* Statuses, missing cases, changed definitions, exact figures; registers and spills of kernels. */
 void kg_regress_exact(struct kg_comparison *comparison);
@@ -42,10 +54,5 @@ struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_ju
                                     const char *key, const struct kg_figure_info *info, const char *why_fmt, ...)
     KG_PRINTF(6, 7);
 void kg_regress_reason(struct kg_regression *out, const char *fmt, ...) KG_PRINTF(2, 3);
-
-/* The newest baseline run that counts for the case and has it, in this definition; *at is its place. NULL if none has.
- */
-const struct kg_run_result *kg_regress_newest(const struct kg_comparison *comparison, const struct kg_case_info *c,
-                                              size_t *at);
 
 #endif

@@ -150,11 +150,18 @@ void kg_catalogue_free(struct kg_catalogue *catalogue) {
     *catalogue = (struct kg_catalogue){ 0 };
 }
 
+/* The result that a figure's name came in last, and how often it did. */
+struct seen {
+    int64_t result_id;
+    uint32_t n;
+};
+
 struct loading {
     const struct kg_catalogue *catalogue;
     struct kg_run *run;
     int64_t *result_ids; /* ascending, beside run->results while loading */
     size_t at;           /* result that the next metric belongs to, or one before it */
+    struct seen *seen;   /* beside catalogue->figures */
     bool unknown;        /* a case or figure is not in the catalogue */
 };
 
@@ -213,10 +220,17 @@ static bool add_metric(void *arg, size_t n_columns, const char *const *names, co
     if (!info) return l->unknown = true;
     if (l->at == run->n_results || l->result_ids[l->at] != cells[0].integer) return true;
     struct kg_run_result *r = &run->results[l->at];
-    if (r->n_figures++ == 0) r->first_figure = run->n_figures;
+    struct seen *seen = &l->seen[info - l->catalogue->figures];
+    if (seen->result_id != cells[0].integer) *seen = (struct seen){ cells[0].integer, 0 };
+    if (r->n_figures == 0) r->first_figure = run->n_figures;
     run->figures = room_for_one(run->figures, run->n_figures, sizeof *run->figures);
-    run->figures[run->n_figures++] =
-        (struct kg_run_figure){ info, real_of(&cells[2]), cells[3].integer != 0, real_of(&cells[4]), cells[5].integer };
+    run->figures[run->n_figures++] = (struct kg_run_figure){ .info = info,
+                                                             .value = real_of(&cells[2]),
+                                                             .valid = cells[3].integer != 0,
+                                                             .limit = real_of(&cells[4]),
+                                                             .n = cells[5].integer,
+                                                             .occurrence = seen->n++,
+                                                             .place = (uint32_t)r->n_figures++ };
     return true;
 }
 
@@ -239,7 +253,7 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
                     " + 1048575 AND s.runner_no = b.runner_no AND s.month = b.month OFFSET 0) m ON TRUE"
                     " WHERE b.bundle_no = CAST(?1 AS BIGINT) ORDER BY m.result_id, m.seq" };
     char number[32];
-    struct loading l = { .catalogue = catalogue, .run = run };
+    struct loading l = { .catalogue = catalogue, .run = run, .seen = kg_xcalloc(catalogue->n_figures, sizeof *l.seen) };
     *run = (struct kg_run){ 0 };
     snprintf(number, sizeof number, "%lld", (long long)bundle_no);
     const char *const args[] = { number };
@@ -248,6 +262,7 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
     if (status == KG_OK && l.unknown)
         status = kg_fail(err, KG_ERR_BUSY, "%s: the run was indexed again while it was read; ask again", history->path);
     free(l.result_ids);
+    free(l.seen);
     if (status != KG_OK) kg_run_free(run);
     else if (run->n_results > 1) qsort(run->results, run->n_results, sizeof *run->results, by_same);
     return status;
@@ -281,18 +296,16 @@ double kg_run_figure_log(const struct kg_run_figure *f) {
     return f && f->valid && f->value > 0 ? f->info->kind.worse * log(f->value) : NAN;
 }
 
-size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure) {
-    size_t n = 0;
-    for (size_t i = 0; i < figure; i++)
-        n += run->figures[result->first_figure + i].info == run->figures[result->first_figure + figure].info;
-    return n;
+static bool is_like(const struct kg_run_figure *a, const struct kg_run_figure *b) {
+    return a->info == b->info && a->occurrence == b->occurrence;
 }
 
+/* Mostly in the same place. */
 const struct kg_run_figure *kg_run_figure(const struct kg_run *run, const struct kg_run_result *result,
-                                          const struct kg_figure_info *info, size_t occurrence) {
-    for (size_t i = 0; i < result->n_figures; i++) {
-        const struct kg_run_figure *f = &run->figures[result->first_figure + i];
-        if (f->info == info && occurrence-- == 0) return f;
-    }
+                                          const struct kg_run_figure *like) {
+    const struct kg_run_figure *figures = run->figures + result->first_figure;
+    if (like->place < result->n_figures && is_like(&figures[like->place], like)) return &figures[like->place];
+    for (size_t i = 0; i < result->n_figures; i++)
+        if (is_like(&figures[i], like)) return &figures[i];
     return NULL;
 }

@@ -58,10 +58,12 @@ enum kg_outcome { KG_OUTCOME_PASS, KG_OUTCOME_SKIP, KG_OUTCOME_RED, KG_OUTCOME_N
 
 struct kg_run_figure {
     const struct kg_figure_info *info;
-    double value; /* NaN: none */
-    bool valid;
-    double limit; /* of an error; NaN: it has none */
-    int64_t n;    /* values compared, or samples; 0: not said */
+    double value;        /* NaN: none */
+    double limit;        /* of an error; NaN: it has none */
+    int64_t n;           /* values compared, or samples; 0: not said */
+    uint32_t occurrence; /* how many of the result's figures before it have its name and unit */
+    uint32_t place : 31; /* among the result's figures */
+    bool valid : 1;
 };
 struct kg_run_result {
     const struct kg_case_info *c;
@@ -81,19 +83,23 @@ struct kg_run {
 KG_WARN_UNUSED enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no,
                                           const struct kg_catalogue *catalogue, struct kg_run *run,
                                           struct kg_error *err);
+/* Several, of an index (no store), by so many threads at most; 0: as many as the process may use. All or none; the
+ * error is that of the first that has one. */
+KG_WARN_UNUSED enum kg_status kg_runs_load(struct kg_history *index, const int64_t *bundle_nos, size_t n_runs,
+                                           const struct kg_catalogue *catalogue, int n_threads, struct kg_run *runs,
+                                           struct kg_error *err);
 void kg_run_free(struct kg_run *run);
 
 /* The result of that key and definition; NULL if the run has none. */
 const struct kg_run_result *kg_run_find(const struct kg_run *run, size_t same);
 /* A result of that key, in whatever definition; NULL if the run has none. */
 const struct kg_run_result *kg_run_find_key(const struct kg_run *run, size_t key_no);
-/* The figure-th of its figures with that name and unit (a name may come more than once); NULL if it has none. */
+/* Its figure with the name and unit of `like`, and the same occurrence (a name may come more than once); NULL if it has
+ * none. */
 const struct kg_run_figure *kg_run_figure(const struct kg_run *run, const struct kg_run_result *result,
-                                          const struct kg_figure_info *info, size_t occurrence);
+                                          const struct kg_run_figure *like);
 /* A noisy figure's logarithm, with its sign chosen so that more is worse; NaN for NULL, and where it has no valid
  * positive value. */
 double kg_run_figure_log(const struct kg_run_figure *figure);
-/* How many of the result's figures before `figure` have its name and unit. */
-size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure);
 
 #endif

@@ -80,12 +80,12 @@ static void list_series(const struct kg_run *newest, enum kg_figure_class class,
     for (size_t i = 0; i < newest->n_results; i++) {
         const struct kg_run_result *r = &newest->results[i];
         for (size_t k = 0; k < r->n_figures; k++) {
-            const struct kg_figure_info *info = newest->figures[r->first_figure + k].info;
-            if (kg_figure_class_in(r->c, info) != class || (wants && !wants(arg, r->c, info))) continue;
+            const struct kg_run_figure *f = &newest->figures[r->first_figure + k];
+            if (kg_figure_class_in(r->c, f->info) != class || (wants && !wants(arg, r->c, f->info))) continue;
             out->results[out->n] = r;
-            out->figures[out->n] = info;
+            out->figures[out->n] = f->info;
             out->cases[out->n] = i;
-            out->occurrences[out->n++] = kg_run_occurrence(newest, r, k);
+            out->occurrences[out->n++] = f->occurrence;
         }
     }
     out->values = kg_xcalloc(out->n * out->n_columns, sizeof *out->values);

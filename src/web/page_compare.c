@@ -45,7 +45,7 @@ static void add_status(struct comparison *cmp, const char *what, const struct kg
 static void compare_figures(struct comparison *cmp, const struct kg_run_result *a, const struct kg_run_result *b) {
     for (size_t i = 0; i < a->n_figures; i++) {
         const struct kg_run_figure *x = &cmp->a.figures[a->first_figure + i];
-        const struct kg_run_figure *y = kg_run_figure(&cmp->b, b, x->info, kg_run_occurrence(&cmp->a, a, i));
+        const struct kg_run_figure *y = kg_run_figure(&cmp->b, b, x);
         const enum kg_figure_class class = x->info->kind.class;
         if (!y || y->value == x->value || !isfinite(x->value) || !isfinite(y->value)) continue;
         const double change = x->value != 0 ? y->value / x->value - 1 : INFINITY;

@@ -1,11 +1,13 @@
 #include "suites/unit/statement_trace.h"
 #include "base/buffer.h"
 #include <check.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct kg_trace running;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* statements end in several threads */
 
 static struct kg_traced *entry(const char *sql) {
     for (size_t i = 0; i < running.n_items; i++)
@@ -22,8 +24,10 @@ static int on_profile(unsigned what, void *unused, void *stmt, void *unused_ns) 
     (void)unused_ns;
     const char *sql = sqlite3_sql(stmt);
     const uint64_t n_steps = (uint64_t)sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 1);
+    pthread_mutex_lock(&mutex);
     entry(sql ? sql : "")->n_steps += n_steps;
     running.n_steps += n_steps;
+    pthread_mutex_unlock(&mutex);
     return 0;
 }
 

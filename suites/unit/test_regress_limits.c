@@ -161,6 +161,81 @@ static void a_catalogue_from_before_the_run(struct kg_record *rec, const void *a
     kg_history_lab_close(&lab);
 }
 
+static void more_of_the_same_name(void *arg, size_t i, struct kg_made_case *c) {
+    (void)arg;
+    if (i == VICTIM) c->more_memory = "kv";
+}
+
+static void expect_same_run(const struct kg_run *run, const struct kg_run *alone) {
+    ck_assert_uint_eq(run->n_results, alone->n_results);
+    ck_assert_uint_eq(run->n_figures, alone->n_figures);
+    for (size_t i = 0; i < run->n_results; i++) {
+        ck_assert_ptr_eq(run->results[i].c, alone->results[i].c);
+        ck_assert_uint_eq(run->results[i].first_figure, alone->results[i].first_figure);
+        ck_assert_uint_eq(run->results[i].n_figures, alone->results[i].n_figures);
+    }
+    for (size_t i = 0; i < run->n_figures; i++) {
+        const struct kg_run_figure *f = &run->figures[i], *g = &alone->figures[i];
+        ck_assert(f->info == g->info && f->value == g->value && f->occurrence == g->occurrence && f->place == g->place);
+    }
+}
+
+/* Places and occurrences of a run's figures, counted; whether a name came twice in a case. */
+static bool expect_occurrences(const struct kg_run *run) {
+    bool twice = false;
+    for (size_t i = 0; i < run->n_results; i++)
+        for (size_t k = 0; k < run->results[i].n_figures; k++) {
+            const struct kg_run_figure *figures = run->figures + run->results[i].first_figure;
+            size_t n = 0;
+            for (size_t before = 0; before < k; before++) n += figures[before].info == figures[k].info;
+            ck_assert_uint_eq(figures[k].place, k);
+            ck_assert_uint_eq(figures[k].occurrence, n);
+            ck_assert_ptr_eq(kg_run_figure(run, &run->results[i], &figures[k]), &figures[k]);
+            twice = twice || n > 0;
+        }
+    return twice;
+}
+
+/* However many threads read: the same runs, and the same error. */
+static void runs_read_at_once(struct kg_record *rec, const void *arg) {
+    enum { N_RUNS = 5, LACKS = 3 };
+    static const int THREADS[] = { 1, 2, 4, 0 };
+    struct kg_history_lab lab;
+    struct kg_history *history = NULL;
+    struct kg_catalogue catalogue;
+    struct kg_run_heads heads;
+    struct kg_run runs[N_RUNS], alone;
+    int64_t numbers[N_RUNS];
+    struct kg_error err;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    for (size_t i = 0; i < N_RUNS; i++)
+        kg_history_lab_runs(&lab, i, 1, (struct kg_made_run){ .n_cases = N_CASES + i, .fill = more_of_the_same_name });
+    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
+    kg_must(kg_run_heads_load(history, "ORDER BY started_us", NULL, 0, &heads, &err), &err);
+    for (size_t i = 0; i < N_RUNS; i++) numbers[i] = heads.items[i].bundle_no;
+    for (size_t t = 0; t < KG_COUNT_OF(THREADS); t++) {
+        kg_must(kg_catalogue_load(history, &catalogue, &err), &err);
+        kg_must(kg_runs_load(history, numbers, N_RUNS, &catalogue, THREADS[t], runs, &err), &err);
+        for (size_t i = 0; i < N_RUNS; i++) {
+            kg_must(kg_run_load(history, numbers[i], &catalogue, &alone, &err), &err);
+            expect_same_run(&runs[i], &alone);
+            ck_assert_uint_eq(runs[i].n_results, N_CASES + i);
+            ck_assert(expect_occurrences(&runs[i]));
+            kg_run_free(&alone);
+            kg_run_free(&runs[i]);
+        }
+        catalogue.n_cases -= LACKS; /* as if some cases had come since */
+        kg_must_fail(kg_runs_load(history, numbers, N_RUNS, &catalogue, THREADS[t], runs, &err), KG_ERR_BUSY, &err,
+                     "ask again", NULL);
+        catalogue.n_cases += LACKS;
+        kg_catalogue_free(&catalogue);
+    }
+    kg_run_heads_free(&heads);
+    kg_history_close(history);
+    kg_history_lab_close(&lab);
+}
+
 /* What keeps two runs from being compared is named. */
 static void the_field_that_differs(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
@@ -234,6 +309,7 @@ static const struct kg_case CASES[] = {
     CASE(the_field_that_differs),
     CASE(what_the_key_holds),
     CASE(a_catalogue_from_before_the_run),
+    CASE(runs_read_at_once),
     SPILL("spills_of_a_kernel", KNOWN_KERNEL),
     SPILL("spills_of_a_renamed_kernel", OTHER_KERNEL),
 };

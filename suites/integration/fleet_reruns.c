@@ -22,6 +22,7 @@ void kg_fleet_reruns_as_a_folder(struct kg_record *rec, const void *arg) {
     if (!kg_fleet_both_open(&both, rec, lab.bundles)) return kg_lab_close(&lab);
     kg_lab_add(&lab, "test_green", "test_green");
     kg_lab_check(&lab, ARGS("--quiet", "--seed", "41"), &result);
+    ck_assert_msg(result.exit_code == KG_EXIT_OK, "kigo check ended with %d: %.1000s", result.exit_code, result.err);
     kg_process_result_free(&result);
     char *dir = kg_lab_bundle(&lab);
     const char *const id = strrchr(dir, '/') + 1;

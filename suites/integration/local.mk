@@ -253,7 +253,7 @@ suites_integration_test_install_SOURCES = \
 	suites/integration/test_install.c
 # A fleet's history, on a PostgreSQL server that the program starts.
 check_PROGRAMS += suites/integration/test_fleet
-EXTRA_suites_integration_test_fleet_DEPENDENCIES = kigo$(EXEEXT)
+EXTRA_suites_integration_test_fleet_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/test_green
 suites_integration_test_fleet_SOURCES = suites/integration/test_fleet.c $(fleet_lab)
 # What takes minutes: `make check-fleet`; too deep for `kigo check` to find.
 check_PROGRAMS += suites/integration/fleet/test_fleet_at_length

@@ -223,6 +223,7 @@ static int64_t grow(const struct figures *f, int64_t n_rows) {
     }
     printf("# %lld runs of %lld figures each after %.0f s\n", (long long)(n_wanted > n_there ? n_wanted : n_there),
            (long long)of_run, seconds_since(begin_ns));
+    fflush(stdout);
     free(sql);
     return of_run * (n_wanted > n_there ? n_wanted : n_there);
 }
@@ -259,18 +260,24 @@ void kg_fleet_asked_as_it_grows(struct kg_record *rec, const void *arg) {
     push_line(&f, ids);
     const char *const repository = f.folder.repository, *const newest = ids[f.size->n_line - 1];
     const char *const regress[] = { "regress", newest, "--repo", repository, "--json", NULL };
+    const char *const steps[] = { "steps",  kg_made_case_key(2), "--figure", "time*",
+                                  "--repo", repository,          "--json",   NULL };
+    char *of_run = kg_xasprintf("SELECT count(*) AS n, max(value) AS most FROM figure WHERE run = '%s'", newest);
     put(&f, "regress.fleet.first", "s", call(&f, regress, false, &out).wall_s);
     free(out);
     for (size_t i = 0; i < KG_FLEET_MOST_SIZES && (i == 0 || f.size->n_rows[i] > 0); i++) {
-        char names[4][32];
+        char names[6][32];
         const int64_t n = grow(&f, f.size->n_rows[i]);
-        static const char *const OF[] = { "regress", "diff", "list", "page" };
+        static const char *const OF[] = { "regress", "diff", "list", "page", "steps", "query" };
         for (size_t k = 0; k < KG_COUNT_OF(OF); k++) snprintf(names[k], sizeof names[k], "%s.%.0e", OF[k], (double)n);
         measure(&f, names[0], regress, true);
         measure(&f, names[1], ARGS("diff", ids[0], newest, "--json"), true);
         measure(&f, names[2], ARGS("list", "--limit", "50"), false);
         measure_page(&f, names[3], newest);
+        measure(&f, names[4], steps, true);
+        measure(&f, names[5], ARGS("query", of_run), true);
     }
+    free(of_run);
     put(&f, "database", "bytes", (double)kg_fleet_lab_number(&f.fleet, "SELECT pg_database_size(current_database())"));
     free(kg_fleet_lab_sql(&f.fleet, "postgres",
                           "DROP TABLE kept_run, kept_result, kept_metric; TRUNCATE kigo.result_row, kigo.metric_row"));

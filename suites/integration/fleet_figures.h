@@ -18,7 +18,8 @@ struct kg_fleet_figures {
     double seconds;                  /* for so long */
 };
 
-/* A push alone; then regress, diff, list and pages of runs in histories that grow. arg: struct kg_fleet_figures. */
+/* A push alone; then regress, diff, list, a run's page, steps of a case and a run's figures by SQL, in histories that
+ * grow. arg: struct kg_fleet_figures. */
 void kg_fleet_asked_as_it_grows(struct kg_record *rec, const void *arg);
 /* list, and steps of a case, over many runs. */
 void kg_fleet_asked_over_runs(struct kg_record *rec, const void *arg);

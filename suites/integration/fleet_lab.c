@@ -77,7 +77,7 @@ static void make_database(const struct kg_fleet_lab *lab) {
 
 /* The first one makes the roles, of which users are members then. Cases share the database that has a fleet, one
  * after another: making one costs more than most cases do. */
-static void make_fleet(struct kg_fleet_lab *lab) {
+static void make_fleet(struct kg_fleet_lab *lab, bool clear) {
     static const char USERS[] =
         "CREATE ROLE runner_a LOGIN IN ROLE kigo_runner; CREATE ROLE nobody LOGIN;"
         "CREATE ROLE runner_b LOGIN IN ROLE kigo_runner; CREATE ROLE reader LOGIN IN ROLE kigo_reader",
@@ -88,7 +88,7 @@ static void make_fleet(struct kg_fleet_lab *lab) {
     static bool made;
     snprintf(lab->database, sizeof lab->database, "kigo");
     if (made) {
-        free(kg_fleet_lab_sql(lab, "postgres", CLEAR));
+        if (clear) free(kg_fleet_lab_sql(lab, "postgres", CLEAR));
         return;
     }
     make_database(lab);
@@ -97,15 +97,27 @@ static void make_fleet(struct kg_fleet_lab *lab) {
     made = true;
 }
 
-bool kg_fleet_lab_open(struct kg_fleet_lab *lab, struct kg_record *rec, bool init) {
-    static int n_databases;
+/* False: the case was marked as skipped. */
+static bool find_server(struct kg_fleet_lab *lab, struct kg_record *rec) {
     struct kg_error err;
     const char *why = kg_fleet_missing() ? kg_fleet_missing() : kg_archive_missing();
     if (!why) socket_dir = kg_fleet_server_dir(&why);
     if (why) return kg_record_skip(rec, "%s", why), false;
     *lab = (struct kg_fleet_lab){ .bundles = kg_path_join(kg_scratch_dir(rec), "bundles") };
     ck_assert_msg(kg_dir_make(lab->bundles, &err) == KG_OK, "%s", err.message);
-    if (init) make_fleet(lab);
+    return true;
+}
+
+bool kg_fleet_lab_open_again(struct kg_fleet_lab *lab, struct kg_record *rec) {
+    if (!find_server(lab, rec)) return false;
+    make_fleet(lab, false);
+    return true;
+}
+
+bool kg_fleet_lab_open(struct kg_fleet_lab *lab, struct kg_record *rec, bool init) {
+    static int n_databases;
+    if (!find_server(lab, rec)) return false;
+    if (init) make_fleet(lab, true);
     else {
         snprintf(lab->database, sizeof lab->database, "kigo_%d", n_databases++);
         make_database(lab);

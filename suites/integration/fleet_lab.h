@@ -18,6 +18,8 @@ struct kg_fleet_lab {
 
 /* False: the case was marked as skipped. init: with a fleet; else a database of its case, with nothing in it. */
 bool kg_fleet_lab_open(struct kg_fleet_lab *lab, struct kg_record *rec, bool init);
+/* The same fleet, with what the case before has left in it. */
+bool kg_fleet_lab_open_again(struct kg_fleet_lab *lab, struct kg_record *rec);
 void kg_fleet_lab_close(struct kg_fleet_lab *lab);
 
 /* postgresql:// URL for a user; malloc'ed. */

@@ -288,6 +288,21 @@ fleet_lab = \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/integration/web_client.c suites/integration/web_client.h \
 	suites/integration/web_look.c suites/integration/web_look.h
+# The unit cases that ask a history, asking a fleet.
+check_PROGRAMS += suites/integration/test_stores
+EXTRA_suites_integration_test_stores_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_stores_CPPFLAGS = $(AM_CPPFLAGS) -DKG_CASES_ARE_ASKED
+suites_integration_test_stores_SOURCES = \
+	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
+	suites/integration/fleet_mirror.c suites/integration/fleet_mirror.h \
+	suites/integration/fleet_server.c suites/integration/fleet_server.h \
+	suites/integration/test_stores.c \
+	suites/unit/test_history.c \
+	suites/unit/test_regress.c \
+	suites/unit/test_regress_again.c \
+	suites/unit/test_regress_limits.c \
+	suites/unit/test_step_search.c \
+	suites/unit/test_views.c
 # The pages of `kigo web`, asked for over a socket.
 check_PROGRAMS += suites/integration/test_web
 EXTRA_suites_integration_test_web_DEPENDENCIES = kigo$(EXEEXT)

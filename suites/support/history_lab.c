@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
+#include "suites/support/asked_history.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,18 +95,19 @@ void kg_history_lab_regress(const struct kg_history_lab *lab, const char *run, c
 
 void kg_history_lab_regress_again(const struct kg_history_lab *lab, const char *run, const char *baseline_run,
                                   const struct kg_regress_again *again, struct kg_regression *result) {
-    const char *const repositories[] = { lab->root, NULL };
-    const struct kg_regress_options options = { .root = lab->root,
+    const char *const repositories[] = { lab->root, NULL }, *root;
+    struct kg_history *history;
+    kg_asked_open(lab->root, &history, &root);
+    const struct kg_regress_options options = { .root = root,
                                                 .run = run ? run : last_id,
                                                 .baseline_runs = &baseline_run,
                                                 .n_baseline_runs = baseline_run != NULL,
+                                                .policy_root = lab->root,
                                                 .repositories = repositories,
                                                 .least_change = 0.03,
                                                 .now_us = lab->clock_us,
                                                 .again = again };
-    struct kg_history *history = NULL;
     struct kg_error err;
-    kg_must(kg_history_open(lab->root, &history, NULL, &err), &err);
     kg_must(kg_regress(history, &options, result, &err), &err);
     kg_history_close(history);
 }

@@ -1,6 +1,7 @@
 # What several layers of suites use: models and files to make, references to compare with, programs to run.
 libkigosuite_a_SOURCES += \
 	suites/support/as_llama.c suites/support/as_llama.h \
+	suites/support/asked_history.c suites/support/asked_history.h \
 	suites/support/attention_step.c suites/support/attention_step.h \
 	suites/support/bundle_maker.c suites/support/bundle_reseal.c suites/support/bundle_maker.h \
 	suites/support/chi_square.c suites/support/chi_square.h \

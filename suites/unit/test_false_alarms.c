@@ -1,9 +1,7 @@
 /* How often regress cries wolf, by kind of noise: what `make check-statistics` measures, with fewer cases and runs. */
 #include "base/size.h"
 #include "history/noisy.h"
-#include "history/selfcheck.h"
-#include "suites/harness/must.h"
-#include "suites/support/history_lab.h"
+#include "suites/harness/case.h"
 #include "suites/unit/simulation.h"
 #include <check.h>
 #include <math.h>
@@ -61,29 +59,6 @@ static void slow_downs_are_found(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(all.n_common, all.n_trials);
 }
 
-/* As many as a judged run has beside it, and the run itself; none more. */
-static void selfcheck_of_the_most_runs(struct kg_record *rec, const void *arg) {
-    enum { MOST = KG_BASELINE_RUNS + 1 };
-    struct kg_history_lab lab;
-    struct kg_history *history;
-    struct kg_selfcheck found;
-    struct kg_error err;
-    char *ids[MOST + 1];
-    (void)arg;
-    kg_history_lab_open(&lab, rec);
-    for (size_t i = 0; i <= MOST; i++)
-        ids[i] = kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[0], .n_cases = 2 });
-    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
-    kg_must(kg_selfcheck(history, lab.root, ids, MOST, 0.03, &found, &err), &err);
-    ck_assert_uint_eq(found.n_runs, MOST);
-    ck_assert_uint_eq(found.n_false_alarms, 0);
-    kg_selfcheck_free(&found);
-    ck_assert_int_eq(kg_selfcheck(history, lab.root, ids, MOST + 1, 0.03, &found, &err), KG_ERR_USAGE);
-    kg_history_close(history);
-    for (size_t i = 0; i <= MOST; i++) free(ids[i]);
-    kg_history_lab_close(&lab);
-}
-
 #define KIND(name_, kind)                                                                                              \
     { .layer = "unit", .op = "false_alarms", .name = name_, .run = unchanged, .arg = &KG_NOISE[kind] }
 #define CASE(function)                                                                                                 \
@@ -107,7 +82,6 @@ static const struct kg_case CASES[] = {
     KIND("loud_runs", KG_NOISE_LOUD_RUNS),
     KIND("clock", KG_NOISE_CLOCK),
     CASE(few_runs),
-    CASE(selfcheck_of_the_most_runs),
     CASE(slow_downs_are_found),
 };
 

@@ -6,6 +6,7 @@
 #include "history/id_cache.h"
 #include "history/trust.h"
 #include "suites/harness/case.h"
+#include "suites/support/asked_history.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/history_maker.h"
 #include "suites/support/publishers.h"
@@ -57,7 +58,7 @@ static double ask(const char *root, const char *text) {
     struct kg_history *history;
     struct number number = { 0, 0 };
     struct kg_error err;
-    EXPECT_OK(kg_history_open(root, &history, NULL, &err), err);
+    kg_asked_open(root, &history, NULL);
     EXPECT_OK(kg_history_query(history, text, NULL, 0, take_number, &number, &err), err);
     kg_history_close(history);
     ck_assert_msg(number.n_rows == 1, "%zu rows: %s", number.n_rows, text);
@@ -211,31 +212,35 @@ static void order_does_not_matter(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
+/* Of tables that every store has. */
 static void known_figures(struct kg_record *rec, const void *arg) {
+#define NAMED " JOIN figure_name f USING(figure_id)"
     static const struct {
         const char *sql;
         double want;
     } FIGURES[] = {
         { "SELECT count(*) FROM bundle", 3 },
-        { "SELECT count(*) FROM result", 9 },
+        { "SELECT count(*) FROM result_row", 9 },
         { "SELECT count(*) FROM tcase", 4 },
         { "SELECT sum(n_pass) FROM bundle", 4 + 1 + 1 },
-        { "SELECT count(*) FROM result WHERE status = 'pass'", 6 },
-        { "SELECT count(*) FROM result WHERE status <> 'pass' AND reason IS NULL", 0 },
+        { "SELECT count(*) FROM result_row WHERE status = 'pass'", 6 },
+        { "SELECT count(*) FROM result_row WHERE status <> 'pass' AND reason IS NULL", 0 },
         { "SELECT count(DISTINCT env_id) FROM bundle", 1 },
         { "SELECT count(*) FROM bundle WHERE manifest_sha256 = '' OR length(manifest_sha256) <> 64", 0 },
-        { "SELECT DISTINCT value FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id)"
-          " WHERE tcase.name = 'case_1' AND metric.name = 'logits.max_abs'",
+        { "SELECT DISTINCT value FROM metric_row" NAMED " JOIN result_row USING(result_id) JOIN tcase USING(case_id)"
+          " WHERE tcase.name = 'case_1' AND f.name = 'logits.max_abs'",
           0.002 },
-        { "SELECT DISTINCT tol FROM metric WHERE name = 'logits.max_abs'", 0.01 },
-        { "SELECT DISTINCT tol FROM metric WHERE name = 'logits.margin'", 1 },
-        { "SELECT DISTINCT value FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id)"
-          " WHERE tcase.name = 'case_2' AND metric.name = 'speed'",
+        { "SELECT DISTINCT tol FROM metric_row" NAMED " WHERE name = 'logits.max_abs'", 0.01 },
+        { "SELECT DISTINCT tol FROM metric_row" NAMED " WHERE name = 'logits.margin'", 1 },
+        { "SELECT DISTINCT value FROM metric_row" NAMED " JOIN result_row USING(result_id) JOIN tcase USING(case_id)"
+          " WHERE tcase.name = 'case_2' AND f.name = 'speed'",
           102 },
-        { "SELECT max(median) FROM metric WHERE name = 'decode.host.warm' AND unit = 'ns'", 8 },
-        { "SELECT DISTINCT value FROM metric WHERE name = 'weights.peak'", 4096 },
-        { "SELECT count(*) FROM metric WHERE valid <> 1", 0 },
-        { "SELECT max(duration_ns) FROM result", 4000000 },
+        { "SELECT max(value) FROM metric_row" NAMED
+          " WHERE name = 'decode.host.warm' AND unit = 'ns' AND mad IS NOT NULL",
+          8 },
+        { "SELECT DISTINCT value FROM metric_row" NAMED " WHERE name = 'weights.peak'", 4096 },
+        { "SELECT count(*) FROM metric_row WHERE valid <> 1", 0 },
+        { "SELECT max(duration_ns) FROM result_row", 4000000 },
         { "SELECT count(*) FROM bundle WHERE verdict = 'fail' AND exit_code = 1", 2 },
     };
     const char *root = kg_scratch_dir(rec);
@@ -256,11 +261,12 @@ static void number(void *arg, size_t i, struct kg_made_case *c) {
 static void each_figure_of_each_case(struct kg_record *rec, const void *arg) {
     static const size_t N_CASES[] = { 2, 3, 8, 9, 40 };
     enum { FIGURES = 12 }; /* of a case that the maker makes */
-    static const char ALL[] = "SELECT count(*) FROM metric",
-                      OWN[] = "SELECT count(*) FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id) WHERE"
-                              " metric.name = 'time.graph.warm' AND value = 1000 + CAST(substr(tcase.name, 6) AS INT)",
-                      PLACES[] = "SELECT count(*) FROM (SELECT max(seq) AS last, count(DISTINCT name) AS n FROM metric"
-                                 " GROUP BY result_id) WHERE last = n - 1";
+    static const char ALL[] = "SELECT count(*) FROM metric_row",
+                      OWN[] = "SELECT count(*) FROM metric_row" NAMED
+                              " JOIN result_row USING(result_id) JOIN tcase USING(case_id) WHERE f.name ="
+                              " 'time.graph.warm' AND value = 1000 + CAST(substr(tcase.name, 6) AS INT)",
+                      PLACES[] = "SELECT count(*) FROM (SELECT max(seq) AS last, count(DISTINCT figure_id) AS n FROM"
+                                 " metric_row GROUP BY result_id) AS places WHERE last = n - 1";
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(N_CASES); i++) {
         char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), i);
@@ -567,6 +573,4 @@ static const struct kg_case CASES[] = {
     CASE(read_only_folder),
 };
 
-int main(int argc, char **argv) {
-    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
-}
+KG_ASKED_SUITE(history, CASES)

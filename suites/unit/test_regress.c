@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "history/annotation.h"
 #include "suites/harness/must.h"
+#include "suites/support/asked_history.h"
 #include "suites/support/history_lab.h"
 #include <check.h>
 #include <math.h>
@@ -583,6 +584,4 @@ static const struct kg_case CASES[] = {
     CASE(a_bundle_that_cannot_be_read),
 };
 
-int main(int argc, char **argv) {
-    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
-}
+KG_ASKED_SUITE(regress, CASES)

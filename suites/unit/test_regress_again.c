@@ -5,7 +5,9 @@
 #include "history/annotation.h"
 #include "history/confirm.h"
 #include "history/noisy_again.h"
+#include "history/selfcheck.h"
 #include "suites/harness/must.h"
+#include "suites/support/asked_history.h"
 #include "suites/support/history_lab.h"
 #include <check.h>
 #include <math.h>
@@ -199,17 +201,40 @@ static void three_runs_tell_where_it_was(struct kg_record *rec, const void *arg)
     }
 }
 
+/* As many as a judged run has beside it, and the run itself; none more. */
+static void selfcheck_of_the_most_runs(struct kg_record *rec, const void *arg) {
+    enum { MOST = KG_BASELINE_RUNS + 1 };
+    struct kg_history_lab lab;
+    struct kg_history *history;
+    struct kg_selfcheck found;
+    const char *root;
+    struct kg_error err;
+    char *ids[MOST + 1];
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    for (size_t i = 0; i <= MOST; i++)
+        ids[i] = kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[0], .n_cases = 2 });
+    kg_asked_open(lab.root, &history, &root);
+    kg_must(kg_selfcheck(history, root, ids, MOST, 0.03, &found, &err), &err);
+    ck_assert_uint_eq(found.n_runs, MOST);
+    ck_assert_uint_eq(found.n_false_alarms, 0);
+    kg_selfcheck_free(&found);
+    ck_assert_int_eq(kg_selfcheck(history, root, ids, MOST + 1, 0.03, &found, &err), KG_ERR_USAGE);
+    kg_history_close(history);
+    for (size_t i = 0; i <= MOST; i++) free(ids[i]);
+    kg_history_lab_close(&lab);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "regress_again", .name = #function, .run = function }
 #define ROW(name_, row_)                                                                                               \
     { .layer = "unit", .op = "regress_again", .name = name_, .run = measured_again, .arg = &row_ }
 
 static const struct kg_case CASES[] = {
-    CASE(a_slow_case_stays_red), CASE(a_merge_hides_nothing), CASE(three_runs_tell_where_it_was),
-    ROW("confirmed", CONFIRMED), ROW("refuted", REFUTED),     ROW("only_suspect", ONLY_SUSPECT),
-    ROW("too_noisy", TOO_NOISY), ROW("no_time", NO_TIME),     ROW("cannot_be_measured", CANNOT),
+    CASE(a_slow_case_stays_red),       CASE(a_merge_hides_nothing), CASE(three_runs_tell_where_it_was),
+    CASE(selfcheck_of_the_most_runs),  ROW("confirmed", CONFIRMED), ROW("refuted", REFUTED),
+    ROW("only_suspect", ONLY_SUSPECT), ROW("too_noisy", TOO_NOISY), ROW("no_time", NO_TIME),
+    ROW("cannot_be_measured", CANNOT),
 };
 
-int main(int argc, char **argv) {
-    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
-}
+KG_ASKED_SUITE(regress_again, CASES)

@@ -3,6 +3,7 @@
 #include "history/annotation.h"
 #include "history/comparison_key.h"
 #include "suites/harness/must.h"
+#include "suites/support/asked_history.h"
 #include "suites/support/history_lab.h"
 #include <check.h>
 #include <stdlib.h>
@@ -143,11 +144,11 @@ static void a_catalogue_from_before_the_run(struct kg_record *rec, const void *a
     (void)arg;
     kg_history_lab_open(&lab, rec);
     kg_history_lab_runs(&lab, 0, 1, (struct kg_made_run){ .n_cases = 1 });
-    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
+    kg_asked_open(lab.root, &history, NULL);
     kg_must(kg_catalogue_load(history, &catalogue, &err), &err);
     kg_history_close(history);
     kg_history_lab_runs(&lab, 1, 1, (struct kg_made_run){ .n_cases = 2 });
-    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
+    kg_asked_open(lab.root, &history, NULL);
     kg_must(kg_run_heads_load(history, "ORDER BY started_us", NULL, 0, &heads, &err), &err);
     ck_assert_uint_eq(heads.n_items, 2);
     kg_must(kg_run_load(history, heads.items[0].bundle_no, &catalogue, &run, &err), &err);
@@ -314,6 +315,4 @@ static const struct kg_case CASES[] = {
     SPILL("spills_of_a_renamed_kernel", OTHER_KERNEL),
 };
 
-int main(int argc, char **argv) {
-    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
-}
+KG_ASKED_SUITE(regress_limits, CASES)

@@ -5,6 +5,7 @@
 #include "history/step_search.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
+#include "suites/support/asked_history.h"
 #include "suites/support/history_lab.h"
 #include <check.h>
 #include <math.h>
@@ -41,7 +42,7 @@ static void search(const struct kg_history_lab *lab, struct kg_step_search *foun
     struct kg_history *history = NULL;
     struct kg_error err;
     char *newest = NULL;
-    kg_must(kg_history_open(lab->root, &history, NULL, &err), &err);
+    kg_asked_open(lab->root, &history, NULL);
     kg_must(kg_history_query(history, "SELECT bundle_id FROM bundle ORDER BY started_us DESC LIMIT 1", NULL, 0,
                              is_newest, &newest, &err),
             &err);
@@ -236,6 +237,4 @@ static const struct kg_case CASES[] = { CASE(a_merge_hides_no_step),
                                         CASE(a_clock_changed_elsewhere),
                                         CASE(heat_and_throttling) };
 
-int main(int argc, char **argv) {
-    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
-}
+KG_ASKED_SUITE(step_search, CASES)

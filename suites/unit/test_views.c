@@ -1,10 +1,12 @@
 /* The index's views for people: they say what the tables hold, and every column is documented. */
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/markdown.h"
 #include "base/size.h"
 #include "history/views.h"
 #include "suites/harness/case.h"
+#include "suites/support/asked_history.h"
 #include "suites/support/bundle_maker.h"
 #include <kigo/history.h>
 #include <check.h>
@@ -41,7 +43,7 @@ static char *ask(const char *root, const char *sql) {
     struct kg_history *history;
     struct kg_buffer out = KG_BUFFER_INIT;
     struct kg_error err;
-    EXPECT_OK(kg_history_open(root, &history, NULL, &err), err);
+    kg_asked_open(root, &history, NULL);
     EXPECT_OK(kg_history_query(history, sql, NULL, 0, take_cells, &out, &err), err);
     kg_history_close(history);
     return out.data ? out.data : kg_xstrdup("");
@@ -53,14 +55,56 @@ static void expect_answer(const char *root, const char *sql, const char *want) {
     free(got);
 }
 
+/* A run's start as the view says it, and as the table has it. */
+static bool same_time(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    char text[KG_UTC_TEXT_SIZE];
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    ck_assert_int_eq(cells[1].kind, KG_CELL_INT);
+    kg_clock_utc_text(cells[1].integer, text);
+    ck_assert_uint_eq(cells[0].size_bytes, strlen("YYYY-MM-DD HH:MM:SS"));
+    ck_assert_msg(strncmp(text, cells[0].text, 10) == 0 && strncmp(text + 11, cells[0].text + 11, 8) == 0,
+                  "%.19s, not %s", cells[0].text, text);
+    ++*(size_t *)arg;
+    return true;
+}
+
+static void starts_are_those_of_the_table(struct kg_record *rec, const void *arg) {
+    struct kg_history *history;
+    size_t n_runs = 0;
+    struct kg_error err;
+    (void)arg;
+    write_runs(kg_scratch_dir(rec));
+    kg_asked_open(kg_scratch_dir(rec), &history, NULL);
+    EXPECT_OK(kg_history_query(history, "SELECT started_utc, started_us FROM run JOIN bundle ON run = bundle_id", NULL,
+                               0, same_time, &n_runs, &err),
+              err);
+    kg_history_close(history);
+    ck_assert_uint_eq(n_runs, 3);
+}
+
+/* `result` and `metric`, which statements of older kigos name. */
+static void views_of_older_kigos(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    write_runs(root);
+    expect_answer(root,
+                  "SELECT count(*) FROM result r JOIN bundle b ON b.bundle_id = r.bundle_id JOIN result_row w ON"
+                  " w.result_id = r.result_id AND w.bundle_no = b.bundle_no AND w.status = r.status",
+                  "12 ");
+    expect_answer(root, "SELECT (SELECT count(*) FROM metric) - (SELECT count(*) FROM metric_row)", "0 ");
+    expect_answer(root, "SELECT max(median) FROM metric WHERE name = 'decode.host.warm' AND unit = 'ns'", "8 ");
+    expect_answer(root, "SELECT count(*) FROM metric WHERE (mad IS NULL) <> (median IS NULL)", "0 ");
+}
+
 static void say_what_tables_hold(struct kg_record *rec, const void *arg) {
     static const char *const ANSWERS[][2] = {
         { "SELECT verdict, count(*) FROM run GROUP BY verdict ORDER BY verdict", "fail 1 incomplete 1 pass 1 " },
-        { "SELECT sum(n_planned), sum(n_pass), sum(n_fail), sum(n_skip), sum(n_crash), sum(n_timeout), sum(n_norun)"
-          " FROM run",
+        { "SELECT sum(n_planned) AS a, sum(n_pass) AS b, sum(n_fail) AS c, sum(n_skip) AS d, sum(n_crash) AS e,"
+          " sum(n_timeout) AS f, sum(n_norun) AS g FROM run",
           "12 7 1 1 1 1 1 " },
         { "SELECT count(*) FROM run JOIN bundle ON run = bundle_id WHERE"
-          " unixepoch(started_utc) * 1000000 BETWEEN started_us - 999999 AND started_us AND"
           " abs(run_seconds * 1e6 - (sealed_us - started_us)) < 1 AND has_signature = 0",
           "3 " },
         { "SELECT status, case_name FROM failure ORDER BY status",
@@ -68,8 +112,10 @@ static void say_what_tables_hold(struct kg_record *rec, const void *arg) {
         { "SELECT DISTINCT value, value_limit, status FROM figure WHERE case_name = 'case_1' AND"
           " figure = 'logits.max_abs' AND status = 'pass'",
           "0.002 0.01 pass " },
-        { "SELECT DISTINCT unit, mad IS NULL FROM figure WHERE figure = 'decode.host.warm'", "ns 0 " },
-        { "SELECT (SELECT count(*) FROM figure) - (SELECT count(*) FROM metric)", "0 " },
+        { "SELECT DISTINCT unit, CASE WHEN mad IS NULL THEN 1 ELSE 0 END AS none FROM figure"
+          " WHERE figure = 'decode.host.warm'",
+          "ns 0 " },
+        { "SELECT (SELECT count(*) FROM figure) - (SELECT count(*) FROM metric_row) AS n", "0 " },
         { "SELECT count(*) FROM failure NATURAL JOIN run", "4 " },
         { "SELECT count(*) FROM figure NATURAL JOIN run", NULL },
         { "SELECT count(*) FROM figure NATURAL JOIN failure", NULL },
@@ -77,8 +123,8 @@ static void say_what_tables_hold(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
     write_runs(root);
-    char *all = ask(root, "SELECT count(*) FROM metric"),
-         *of_failures = ask(root, "SELECT count(*) FROM metric JOIN result USING(result_id)"
+    char *all = ask(root, "SELECT count(*) FROM metric_row"),
+         *of_failures = ask(root, "SELECT count(*) FROM metric_row JOIN result_row USING(result_id)"
                                   " WHERE status IN ('fail', 'crash', 'timeout', 'norun')");
     ck_assert_str_ne(all, "0 ");
     ck_assert_str_ne(of_failures, "0 ");
@@ -200,9 +246,9 @@ static const struct kg_case CASES[] = {
       .source_tree = true,
       .run = page_has_every_column },
     CASE(shared_columns_join),
+    CASE(starts_are_those_of_the_table),
+    CASE(views_of_older_kigos),
     CASE(older_index_is_made_again),
 };
 
-int main(int argc, char **argv) {
-    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
-}
+KG_ASKED_SUITE(views, CASES)

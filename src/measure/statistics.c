@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include <math.h>
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,23 +21,39 @@ double kg_percentile_sorted(const double *ascending, size_t n, double p) {
     return ascending[below] + (rank - (double)below) * (ascending[below + 1] - ascending[below]);
 }
 
+/* Moves what is less than the pivot (`or_equal`: or equal) to the front of values[begin..end); returns where the rest
+ * begins. N. Lomuto's partition, without a branch that depends on a value: half of those would be guessed wrongly. */
+static inline size_t move_less(double *values, size_t begin, size_t end, double pivot, bool or_equal) {
+    size_t rest = begin;
+    for (size_t i = begin; i < end; i++) {
+        const double value = values[i];
+        values[i] = values[rest];
+        values[rest] = value;
+        rest += or_equal ? value <= pivot : value < pivot;
+    }
+    return rest;
+}
+
+static double middle_of(double a, double b, double c) {
+    const double less = a < b ? a : b, more = a < b ? b : a;
+    return c < less ? less : c > more ? more : c;
+}
+
 /* C. A. R. Hoare, Find, Communications of the ACM 4 (1961) 321. */
 double kg_nth(double *values, size_t n, size_t k) {
-    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
-    const ptrdiff_t wanted = (ptrdiff_t)k;
-    while (low < high) {
-        const double pivot = values[wanted];
-        ptrdiff_t i = low, j = high;
-        while (i <= j) {
-            while (values[i] < pivot) i++;
-            while (pivot < values[j]) j--;
-            if (i > j) break;
-            const double swapped = values[i];
-            values[i++] = values[j];
-            values[j--] = swapped;
+    size_t begin = 0, end = n; /* the k-th is there, and none outside is on the wrong side of it */
+    while (end - begin > 1) {
+        const double pivot = middle_of(values[begin], values[k], values[end - 1]);
+        size_t rest = move_less(values, begin, end, pivot, false);
+        if (k < rest) {
+            end = rest;
+            continue;
         }
-        if (j < wanted) low = i;
-        if (wanted < i) high = j;
+        /* None is less: those that equal it go at once, or many equal values would go one by one. */
+        const bool is_least = rest == begin;
+        if (is_least) rest = move_less(values, begin, end, pivot, true);
+        if (rest == begin || (is_least && k < rest)) break; /* NaN is neither less nor equal; or the k-th is found */
+        begin = rest;
     }
     return values[k];
 }
@@ -115,7 +131,7 @@ void kg_statistics_compute(const double *samples, size_t n, struct kg_statistics
     double *work = kg_xcalloc(n, sizeof *work);
     memcpy(work, samples, n * sizeof *work);
     qsort(work, n, sizeof *work, compare_doubles);
-    out->median = kg_median(work, n); /* ascending values stay so */
+    out->median = kg_percentile_sorted(work, n, 50);
     out->min = work[0];
     out->max = work[n - 1];
     if (n == 1) out->ci_lo = out->ci_hi = out->median;

@@ -1,4 +1,6 @@
 /* Known answers for the statistics every timing rests on. */
+#include "base/buffer.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "history/selfcheck.h"
@@ -185,7 +187,6 @@ static void peak_memory_grows_by_what_is_touched(struct kg_record *rec, const vo
 
 static const size_t SMALL_N = 41, LARGE_N = 1001;
 
-/* Every rank of random values, with ties and without, and the median, as a sort has them. */
 /* The highest rate at which so few of m come up in one of twenty draws, where it has a closed form: none, and all but
  * one. */
 static void highest_rates(struct kg_record *rec, const void *arg) {
@@ -199,6 +200,7 @@ static void highest_rates(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Every rank of random values, with ties and without, and the median, as a sort has them. */
 static void ranks_as_a_sort_has_them(struct kg_record *rec, const void *arg) {
     enum { MOST = 40 };
     struct kg_rng rng;
@@ -219,6 +221,23 @@ static void ranks_as_a_sort_has_them(struct kg_record *rec, const void *arg) {
         ck_assert_double_eq(kg_median(sorted, n), median);
     }
 }
+
+/* Equal values are not taken one by one, which would take half a minute; NaN has no rank, and ends all the same. */
+static void equal_values_and_nan_end(struct kg_record *rec, const void *arg) {
+    enum { N = 300000 };
+    double *x = kg_xcalloc(N, sizeof *x);
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < N; i++) x[i] = i % 2 ? 7 : 5;
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    ck_assert_double_eq(kg_nth(x, N, N / 2 - 1), 5);
+    ck_assert_double_eq(kg_nth(x, N, N / 2), 7);
+    ck_assert_uint_lt(kg_clock_monotonic_ns() - start_ns, 5000000000u);
+    for (size_t i = 0; i < 9; i++) x[i] = i % 3 ? NAN : (double)i;
+    (void)kg_nth(x, 9, 4);
+    free(x);
+}
+
 #define UNIT(op_, name_, run_, arg_)                                                                                   \
     { .layer = "unit", .op = op_, .name = name_, .run = run_, .arg = arg_ }
 
@@ -229,6 +248,7 @@ static const struct kg_case CASES[] = {
     UNIT("statistics", "outlier_moves_no_median", known_answer, &OUTLIER),
     UNIT("statistics", "constant_samples", known_answer, &CONSTANT),
     UNIT("statistics", "no_samples", no_samples, NULL),
+    UNIT("statistics", "equal_values_and_nan_end", equal_values_and_nan_end, NULL),
     UNIT("statistics", "percentile_between_ranks", percentile_between_ranks, NULL),
     UNIT("statistics", "ranks_as_a_sort_has_them", ranks_as_a_sort_has_them, NULL),
     UNIT("statistics", "highest_rates", highest_rates, NULL),

@@ -2,6 +2,7 @@
  * and a copied tree cannot pass for something else. */
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "bundle/records.h"
@@ -44,16 +45,20 @@ static int copy_check(const struct kg_copied_tree *c, char **said) {
                     (const char *const[]){ c->tree, c->bundles, "" }, said);
 }
 
-/* source.json of the only bundle, which is then taken away. */
-static json_t *take_source(const struct kg_copied_tree *c) {
+/* A document of the only bundle, which is then taken away. */
+static json_t *take_document(const struct kg_copied_tree *c, const char *name) {
     struct kg_lab lab = { .bundles = c->bundles };
     char *bundle = kg_lab_bundle(&lab);
     struct kg_error err;
-    json_t *source;
-    kg_must(kg_bundle_read_json(bundle, "data/source.json", &source, &err), &err);
+    json_t *document;
+    kg_must(kg_bundle_read_json(bundle, name, &document, &err), &err);
     kg_must(kg_path_remove(c->bundles, &err), &err);
     free(bundle);
-    return source;
+    return document;
+}
+
+static json_t *take_source(const struct kg_copied_tree *c) {
+    return take_document(c, "data/source.json");
 }
 
 /* Without git the run says that it knows no commit; with a separate commit it says that one, not the original's. */
@@ -103,6 +108,38 @@ static void edited_tree(struct kg_record *rec, const void *arg) {
     ck_assert_str_eq(kg_json_text(source, "content_sha256"), kg_built_from());
     json_decref(source);
     free(variable);
+    kg_copied_tree_close(&c);
+}
+
+static void expect_program_hash(const struct kg_copied_tree *c, const char *expected) {
+    char *said;
+    ck_assert_msg(copy_check(c, &said) == 0, "%s", said);
+    free(said);
+    json_t *build = take_document(c, "data/build.json");
+    ck_assert_str_eq(kg_json_text(build, "program_sha256"), expected);
+    json_decref(build);
+}
+
+/* The hash of the program is kept as long as nobody touches its file: a second run takes it from the notes, which are
+ * given another one here, and a program that was linked again has its own. */
+static void program_hash_is_kept(struct kg_record *rec, const void *arg) {
+    static const char OTHER[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    struct kg_copied_tree c;
+    char hex[KG_SHA256_HEX_SIZE];
+    struct kg_error err;
+    (void)arg;
+    kg_copied_tree_open(&c, rec, "unit", "test_green");
+    char *program = kg_path_join(c.tree, "kigo");
+    kg_must(kg_sha256_file(program, hex, &err), &err);
+    kg_must_shell("sleep 0.2", (const char *const[]){ "", "", "" }); /* a file of this moment is not kept */
+    expect_program_hash(&c, hex);
+    kg_must_shell("grep -l \"$1\" \"$XDG_CACHE_HOME\"/kigo/* | xargs sed -i \"s/$1/$2/\"",
+                  (const char *const[]){ hex, OTHER, "" });
+    expect_program_hash(&c, OTHER);
+    kg_must_shell("printf x >>\"$1\"", (const char *const[]){ program, "", "" });
+    kg_must(kg_sha256_file(program, hex, &err), &err);
+    expect_program_hash(&c, hex);
+    free(program);
     kg_copied_tree_close(&c);
 }
 
@@ -189,8 +226,9 @@ static void plain_make_builds_suites(struct kg_record *rec, const void *arg) {
     }
 
 static const struct kg_case CASES[] = {
-    CASE(other_programs),    CASE(copied_tree),       CASE(edited_tree),
-    CASE(unreadable_source), CASE(hash_of_the_build), CASE(plain_make_builds_suites),
+    CASE(other_programs),       CASE(copied_tree),       CASE(edited_tree),
+    CASE(unreadable_source),    CASE(hash_of_the_build), CASE(plain_make_builds_suites),
+    CASE(program_hash_is_kept),
 };
 
 int main(int argc, char **argv) {

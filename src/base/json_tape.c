@@ -13,6 +13,7 @@ struct reader {
     char *at, *end;
     const char *wrong; /* the first error; NULL: none */
     int depth;
+    bool duplicates; /* are the caller's to find */
 };
 
 static void read_value(struct reader *r, const char *name);
@@ -166,7 +167,7 @@ static bool read_member(struct reader *r, size_t object) {
     if (!take(r, '"')) return fail(r, "a member's name is expected");
     const char *name = read_string(r);
     if (!name) return false;
-    if (has_member(r->tape, object, name)) return fail(r, "a member comes twice");
+    if (!r->duplicates && has_member(r->tape, object, name)) return fail(r, "a member comes twice");
     if (!take(r, ':')) return fail(r, "':' is expected");
     read_value(r, name);
     return !r->wrong;
@@ -214,8 +215,8 @@ static void read_value(struct reader *r, const char *name) {
     }
 }
 
-const char *kg_tape_read(struct kg_tape *tape, char *text, size_t len, size_t *at) {
-    struct reader r = { tape, text, text + len, NULL, 0 };
+static const char *read_text(struct kg_tape *tape, char *text, size_t len, size_t *at, bool duplicates) {
+    struct reader r = { tape, text, text + len, NULL, 0, duplicates };
     const size_t before = tape->n_nodes;
     text[len] = '\0';
     read_value(&r, NULL);
@@ -224,6 +225,14 @@ const char *kg_tape_read(struct kg_tape *tape, char *text, size_t len, size_t *a
     if (r.wrong) tape->n_nodes = before;
     *at = before;
     return r.wrong;
+}
+
+const char *kg_tape_read(struct kg_tape *tape, char *text, size_t len, size_t *at) {
+    return read_text(tape, text, len, at, false);
+}
+
+const char *kg_tape_read_with_duplicates(struct kg_tape *tape, char *text, size_t len, size_t *at) {
+    return read_text(tape, text, len, at, true);
 }
 
 void kg_tape_free(struct kg_tape *tape) {

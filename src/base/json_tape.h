@@ -41,6 +41,10 @@ void kg_tape_free(struct kg_tape *tape);
  * must be writable. Nodes move when the tape grows, so take pointers to them only after the last read. */
 const char *kg_tape_read(struct kg_tape *tape, char *text, size_t len, size_t *at);
 
+/* The same, but an object may have members of one name, all of which are nodes: looking for them takes the square of
+ * their number. */
+const char *kg_tape_read_with_duplicates(struct kg_tape *tape, char *text, size_t len, size_t *at);
+
 /* A member of an object; NULL if it has no such member, or the node is NULL or not an object. */
 const struct kg_node *kg_node_member(const struct kg_node *object, const char *name);
 /* Iterates over a list: the first child, then the one after `child`; NULL at the end. */

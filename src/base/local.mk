@@ -11,6 +11,7 @@ libkigo_a_SOURCES += \
 	src/base/hash.c src/base/hash.h \
 	src/base/io_errors.c src/base/io_errors.h \
 	src/base/json_put.c src/base/json_put.h \
+	src/base/json_read.c src/base/json_read.h \
 	src/base/json_tape.c src/base/json_tape.h \
 	src/base/late_library.c src/base/late_library.h \
 	src/base/markdown.c src/base/markdown.h \

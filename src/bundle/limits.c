@@ -9,9 +9,18 @@ struct weighing {
     size_t n_members[KG_MAX_NESTING + 1];
 };
 
+/* Most characters are none of these. */
+static const bool COUNTS[256] = { ['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, [','] = true };
+static const bool ENDS_OR_ESCAPES[256] = { ['"'] = true, ['\\'] = true };
+
+static const char *next_of(const bool wanted[256], const char *at, const char *end) {
+    while (at < end && !wanted[(unsigned char)*at]) at++;
+    return at;
+}
+
+/* The quote that ends a string. */
 static const char *after_string(const char *at, const char *end) {
-    for (; at < end && *at != '"'; at++)
-        if (*at == '\\') at++;
+    while ((at = next_of(ENDS_OR_ESCAPES, at, end)) < end && *at != '"') at += 2;
     return at;
 }
 
@@ -28,7 +37,7 @@ static void open_level(struct weighing *w, bool is_object) {
 
 /* One pass, before anything is allocated. Text that is no JSON is the parser's to refuse. */
 static void weigh(struct weighing *w, const char *at, const char *end, size_t max_members) {
-    for (; at < end && !w->wrong; at++) {
+    while ((at = next_of(COUNTS, at, end)) < end && !w->wrong) {
         if (*at == '"') at = after_string(at + 1, end);
         else if (*at == '{' || *at == '[') open_level(w, *at == '{');
         else if ((*at == '}' || *at == ']') && w->depth > 0) w->depth--;
@@ -37,6 +46,7 @@ static void weigh(struct weighing *w, const char *at, const char *end, size_t ma
             if (++w->n_members[w->depth] > max_members && w->in_object[w->depth])
                 w->wrong = "an object has more than 1,024 members";
         }
+        at++;
     }
 }
 

@@ -3,6 +3,7 @@
 #include "bundle/stored.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/utf8.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -83,6 +84,7 @@ struct reading {
     struct kg_bundle_findings *findings;
     const char *file;
     void (*record)(struct reading *reading, size_t number, json_t *line);
+    struct kg_json_room *room;
 };
 
 static struct kg_case_records *find_case(const struct kg_records *records, const char *key) {
@@ -175,7 +177,7 @@ static void parse_line(void *arg, size_t number, const char *text, size_t size_b
         kg_finding_add(reading->findings, "limit", reading->file, "line %zu: %s", number, over);
         return;
     }
-    json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *line = kg_json_read(reading->room, text, size_bytes, &error);
     if (!json_is_object(line)) {
         kg_finding_add(reading->findings, "format", reading->file, "line %zu: %s", number,
                        line ? "is not a JSON object" : error.text);
@@ -213,16 +215,18 @@ static enum kg_status load_files(const char *dir, size_t n_files, struct kg_reco
     };
     enum kg_status status = KG_OK;
     uint64_t values_left = KG_MAX_VALUES;
+    struct kg_json_room room = { 0 };
     for (size_t i = 0; i < n_files && status == KG_OK; i++) {
         char *text;
         size_t size_bytes, torn;
         status = read_text(dir, FILES[i].file, &text, &size_bytes, findings, err);
         if (status != KG_OK) break;
-        struct reading reading = { records, &values_left, findings, FILES[i].file, FILES[i].record };
+        struct reading reading = { records, &values_left, findings, FILES[i].file, FILES[i].record, &room };
         kg_ndjson_each(text, size_bytes, parse_line, &reading, &torn);
         if (torn > 0) kg_finding_add(findings, "format", FILES[i].file, "ends in %zu bytes without a newline", torn);
         free(text);
     }
+    kg_json_room_free(&room);
     if (status != KG_OK) kg_records_free(records);
     return status;
 }
@@ -289,7 +293,9 @@ enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t
     const char *over = status == KG_OK ? kg_limit_document(text, size_bytes) : NULL;
     if (over) status = kg_fail(err, KG_ERR_FORMAT, "%s %s", path, over);
     if (status == KG_OK) {
-        json_t *json = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+        struct kg_json_room room = { 0 };
+        json_t *json = kg_json_read(&room, text, size_bytes, &error);
+        kg_json_room_free(&room);
         if (!json) {
             status = kg_fail(err, KG_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
         } else if (!json_is_object(json)) {

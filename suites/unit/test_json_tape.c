@@ -1,5 +1,6 @@
 /* The quick reader against jansson: the same texts are accepted, and the same values come out. */
 #include "base/buffer.h"
+#include "base/json_read.h"
 #include "base/json_tape.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -58,6 +59,22 @@ static char *before_a_wall(const char *text, size_t len) {
     return memcpy(pages + ROOM * page - len - 1, text, len);
 }
 
+/* The values that are made of the tape, in jansson's order, and its words for what is wrong. */
+static void compare_values(const char *text, size_t len) {
+    static struct kg_json_room room;
+    json_error_t error, ours;
+    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error), *read = kg_json_read(&room, text, len, &ours);
+    ck_assert_msg(!json == !read && (!json || json_equal(json, read)), "'%.*s': another value", (int)len, text);
+    if (json) {
+        char *expected = json_dumps(json, 0), *got = json_dumps(read, 0);
+        ck_assert_str_eq(got, expected);
+        free(got);
+        free(expected);
+    } else ck_assert_str_eq(ours.text, error.text);
+    json_decref(read);
+    json_decref(json);
+}
+
 /* Both readers; a byte touched behind the text ends the program. */
 static bool compare(const char *text, size_t len) {
     struct kg_tape tape = { NULL, 0, 0 };
@@ -68,6 +85,7 @@ static bool compare(const char *text, size_t len) {
     ck_assert_msg(!wrong == !!json, "'%.*s': %s here, %s by jansson", (int)len, text, wrong ? wrong : "good",
                   json ? "good" : error.text);
     if (json) ck_assert_msg(same_value(&tape.nodes[at], json), "'%.*s': another value", (int)len, text);
+    compare_values(text, len);
     const bool good = json != NULL;
     json_decref(json);
     kg_tape_free(&tape);

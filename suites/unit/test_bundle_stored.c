@@ -15,6 +15,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <kigo/history.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -204,14 +205,29 @@ static void expect_finding(const char *dir, const char *what, const char *path) 
     kg_bundle_findings_free(&findings);
 }
 
-/* The compressed bundle that the cases spoil, made once; a fresh copy of it. */
+static char *made_root;
+
+static void remove_made(void) {
+    if (kg_path_remove(made_root, NULL) != KG_OK) fprintf(stderr, "cannot remove %s\n", made_root);
+    free(made_root);
+}
+
+/* The compressed bundle that the cases spoil, made once in a program: compressing it takes longer than most cases. */
+static const char *made(void) {
+    static char *dir;
+    if (dir) return dir;
+    const char *parent = getenv("TMPDIR");
+    made_root = kg_path_join(parent && *parent ? parent : "/tmp", "kigo-stored-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(made_root));
+    atexit(remove_made);
+    dir = sealed(made_root, true, MANY);
+    return dir;
+}
+
+/* A fresh copy of it. */
 static char *fresh(const struct kg_record *rec) {
-    char *root = kg_path_join(kg_scratch_dir(rec), "made"), *to = kg_path_join(kg_scratch_dir(rec), "spoilt");
-    char *dir = kg_path_exists(root) ? kg_maker_only(root) : sealed(root, true, MANY);
-    char *copy = kg_maker_copy(dir, to);
-    free(dir);
+    char *to = kg_path_join(kg_scratch_dir(rec), "spoilt"), *copy = kg_maker_copy(made(), to);
     free(to);
-    free(root);
     return copy;
 }
 
@@ -266,12 +282,13 @@ static void small_files_stay_plain(struct kg_record *rec, const void *arg) {
 
 /* Statuses, margins and samples as in the plain form: the same rows, whichever form the index read. */
 static void index_reads_both_forms(struct kg_record *rec, const void *arg) {
-    char *dir = fresh(rec), *plain_root = kg_path_join(kg_scratch_dir(rec), "plain");
-    char *root = kg_path_join(kg_scratch_dir(rec), "made"), *packed = kg_maker_only(root);
+    const char *name = strrchr(made(), '/') + 1;
+    char *root = kg_path_join(kg_scratch_dir(rec), "packed"), *plain_root = kg_path_join(kg_scratch_dir(rec), "plain");
+    char *to = kg_path_join(root, name), *packed = kg_maker_copy(made(), to);
     struct kg_error err;
     (void)arg;
     /* The same run in its plain form: expanded by hand, under the same id. */
-    char *twin = kg_path_join(plain_root, strrchr(packed, '/') + 1), *copy = kg_maker_copy(packed, twin);
+    char *twin = kg_path_join(plain_root, name), *copy = kg_maker_copy(packed, twin);
     EXPECT_OK(kg_stored_expand(copy, &err), err);
     kg_maker_rehash(copy);
     kg_maker_expect_sound(copy);
@@ -304,7 +321,7 @@ static void index_reads_both_forms(struct kg_record *rec, const void *arg) {
     free(packed);
     free(root);
     free(plain_root);
-    free(dir);
+    free(to);
 }
 
 /* Flips a bit in the middle of a frame, or at the next place where that changes what it expands to: a few bits of a

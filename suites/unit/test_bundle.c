@@ -352,7 +352,7 @@ static void look_for_dead_runs(const char *root) {
 /* Looking whether a run lives takes its lock for a moment: of one that is being made at this moment, too, which goes on
  * with the folder it has made. */
 static void looked_at_while_made(struct kg_record *rec, const void *arg) {
-    enum { N_LOOKING = 2, N_RUNS = 400 };
+    enum { N_LOOKING = 2, N_RUNS = 600 };
     const char *root = kg_scratch_dir(rec);
     const struct kg_bundle_options options = { .root = root };
     struct kg_error err = { 0 };

@@ -27,6 +27,10 @@ void kg_q6_k_encode(const float *src, void *dst, size_t n_elems);
 void kg_mxfp4_decode(const void *src, float *dst, size_t n_elems);
 void kg_mxfp4_encode(const float *src, void *dst, size_t n_elems);
 
+/* The ways in which kg_mxfp4_decode may compute, the fastest first; all give the same bits. NULL behind the last. */
+typedef void kg_decode_fn(const void *src, float *dst, size_t n_elems);
+kg_decode_fn *kg_mxfp4_decode_way(size_t i);
+
 static inline float kg_float_from_bits(uint32_t bits) {
     float f;
     memcpy(&f, &bits, sizeof f);

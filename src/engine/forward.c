@@ -121,7 +121,8 @@ enum kg_status kg_forward(struct kg_session *s, const int32_t *ids, uint32_t n_r
     if (ids) TRY(s->backend->ops->upload(s->backend, s->buffers.ids, ids, n_rows * sizeof *ids, err));
     for (uint32_t i = 0, n; i < s->plan->n_body; i += n) {
         n = 0;
-        if (s->lowered && !s->tap) TRY(s->backend->ops->run_rows(s->backend, s->lowered, i, &run, &n, err));
+        if (s->lowered && s->backend->ops->run_rows && !s->tap)
+            TRY(s->backend->ops->run_rows(s->backend, s->lowered, i, &run, &n, err));
         if (n > 0) continue;
         TRY(run_node(s, &s->plan->nodes[i], &run, err));
         n = 1;

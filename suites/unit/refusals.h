@@ -8,7 +8,7 @@
 
 struct kg_backend;
 
-enum { KG_MAX_EDITS = 3 };
+enum { KG_MAX_EDITS = 4 };
 
 /* A tiny model with something wrong, and what the refusal must say. */
 struct kg_refusal {

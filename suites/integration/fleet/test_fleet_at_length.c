@@ -17,7 +17,7 @@ enum { TIMEOUT_S = 1800 };
         }                                                                                                              \
     }
 
-/* One call of all is some minutes; 10^8 figures, 13 GB of $TMPDIR and most of an hour, are asked for by
+/* One call of all is some minutes; 10^8 figures, 25 GB of $TMPDIR and half an hour, are asked for by
  * KIGO_FLEET_FIGURES=1e8. */
 static struct kg_fleet_figures full = { .n_cases = 7303,
                                         .n_line = 21,

@@ -176,7 +176,7 @@ static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *
     }
 }
 
-/* For runs of many rows. The nodes behind the body have rows of their own. */
+/* For runs of many rows. The nodes behind the body have other rows. */
 static void list_row_fusions(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
     for (uint32_t i = 0, n; i < l->plan->n_body; i += n) {
         const struct kg_fusion *f = choose(cuda, l, i, kg_row_fusions, kg_n_row_fusions);

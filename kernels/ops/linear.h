@@ -16,7 +16,7 @@ bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_lin
 enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
                                   struct kg_error *err);
 
-/* Whether a bias costs a launch of its own, which a product of float32 without one does not: float16 W and x, and more
+/* Whether a bias costs one more launch, which a product of float32 without one does not: float16 W and x, and more
  * rows than few. */
 bool kg_cuda_linear_finishes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 

@@ -293,8 +293,8 @@ static void odd_peer(struct kg_record *rec, const void *arg) {
     free(script);
 }
 
-/* A speed that the machine was too hot for has no row. */
-static void throttled_speed_has_no_row(struct kg_record *rec, const void *arg) {
+/* A speed that the machine was too hot for is no figure, and is not left out in silence. */
+static void throttled_speed_says_so(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
     kg_lab_open(&lab, rec);
@@ -303,7 +303,7 @@ static void throttled_speed_has_no_row(struct kg_record *rec, const void *arg) {
     struct kg_process_result r = bench(rec, ARGS(NULL), suites);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     free(line_with(r.out, "cool.gguf  ", "  tg32 @ d16  1000.00"));
-    ck_assert_msg(!strstr(r.out, "hot.gguf  "), "%s", r.out);
+    free(line_with(r.out, "hot.gguf  ", "  slowed down"));
     kg_process_result_free(&r);
     free(suites);
     kg_lab_close(&lab);
@@ -363,7 +363,7 @@ static void build(struct kg_case_list *list) {
         { .name = "model_alone", .run = model_alone },
         { .name = "cold_start_in_parts", .run = cold_start_in_parts },
         { .name = "cold_start_that_fails", .run = cold_start_that_fails },
-        { .name = "throttled_speed_has_no_row", .run = throttled_speed_has_no_row },
+        { .name = "throttled_speed_says_so", .run = throttled_speed_says_so },
         { .name = "real_program", .run = real_program },
     };
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {

@@ -97,9 +97,7 @@ static enum kg_status cuda_open(const struct kg_backend_ops *ops, int n_threads,
     return status;
 }
 
-/* How many bytes are free is asked when they are too few: a model has hundreds of tensors, and each would ask the
- * driver.
- */
+/* How many bytes are free is asked when they are too few, not for each of a model's hundreds of tensors. */
 static enum kg_status fail_no_memory(const struct kg_backend *backend, uint64_t size_bytes, const char *what,
                                      struct kg_error *err) {
     size_t free_bytes = 0, total_bytes = 0;

@@ -1,12 +1,14 @@
-/* The table of back ends: names, refusals, tables with an entry replaced, and the memory figures. */
+/* The table of back ends: names, refusals, tables with an entry replaced, the memory figures, and copies. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "backend/backend.h"
 #include "backend/gpu.h"
 #include "backend/plan.h"
-#include "suites/harness/case.h"
+#include "suites/harness/must.h"
+#include "suites/support/op_device.h"
 #include <check.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void unknown_name(struct kg_record *rec, const void *arg) {
@@ -176,6 +178,38 @@ static void names_of_precisions_and_tags(struct kg_record *rec, const void *arg)
     for (int i = 0; i < 4; i++) ck_assert_str_eq(kg_memory_tag_name((enum kg_memory_tag)i), tags[i]);
 }
 
+/* Uploads one behind the other, none waited for: smaller and larger than what a thread's buffers hold and than what one
+ * thread does alone, at places and of lengths that no unit divides, from memory that is changed once the call is back.
+ */
+static void copies_come_back(struct kg_record *rec, const void *arg) {
+    static const size_t SIZES[] = { 1, (1u << 20) - 1, 1u << 20, (3u << 20) + 17, 5, (70u << 20) + 5, 999 };
+    const char *name = arg;
+    struct kg_backend *backend;
+    struct kg_block block;
+    struct kg_error err;
+    size_t total = 0, at = 0;
+    if (!kg_backend_or_skip(rec, name)) return;
+    kg_must(kg_backend_open(name, 0, &backend, &err), &err);
+    const struct kg_backend_ops *ops = backend->ops;
+    for (size_t i = 0; i < KG_COUNT_OF(SIZES); i++) total += SIZES[i];
+    uint8_t *want = kg_xmalloc(total), *sent = kg_xmalloc(total + 1), *got = kg_xcalloc(total, 1);
+    for (size_t i = 0; i < total; i++) want[i] = (uint8_t)(i * 0x9E3779B97F4A7C15u >> 56);
+    kg_must(ops->alloc(backend, KG_MEMORY_WORKSPACE, total, "copies", &block, &err), &err);
+    for (size_t i = 0; i < KG_COUNT_OF(SIZES); at += SIZES[i++]) {
+        memcpy(sent + 1, want + at, SIZES[i]);
+        kg_must(ops->upload(backend, (char *)block.data + at, sent + 1, SIZES[i], &err), &err);
+        memset(sent, 0xA5, total + 1);
+    }
+    kg_must(ops->download(backend, got, block.data, total, &err), &err);
+    for (size_t i = 0; i < total; i++)
+        if (got[i] != want[i]) ck_abort_msg("byte %zu of %zu is %u, not %u", i, total, got[i], want[i]);
+    ops->free(backend, &block);
+    free(got);
+    free(sent);
+    free(want);
+    kg_backend_close(backend);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "backend", .name = #function, .run = function }
 static const struct kg_case CASES[] = {
@@ -188,6 +222,18 @@ static const struct kg_case CASES[] = {
     CASE(memory_by_tag),
     CASE(weights_in_place_are_counted_once),
     CASE(names_of_precisions_and_tags),
+    { .layer = "unit",
+      .op = "backend",
+      .name = "copies_come_back",
+      .backend = "cpu",
+      .run = copies_come_back,
+      .arg = "cpu" },
+    { .layer = "unit",
+      .op = "backend",
+      .name = "copies_come_back",
+      .backend = "cuda",
+      .run = copies_come_back,
+      .arg = "cuda" },
 };
 
 int main(int argc, char **argv) {

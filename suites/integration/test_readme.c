@@ -123,12 +123,15 @@ static void expect_printed(const char *command, const char *shown, const char *p
 /* The fixtures and a copy of the committed runs that the page shows, in the case's folder; false if there are none, as
  * in an archive of the sources. */
 static bool make_place(const struct kg_record *rec, const char *page) {
-    static const char COPY[] = "mkdir fixtures proof-bundles && ln -s \"$0\"/fixtures/* fixtures && "
-                               "ln -sfn \"$2\" fixtures/unpacked && for run in $(grep -o '\\$ kigo show "
-                               "2[^ ]*' \"$0/README.md\" "
-                               "| sed 's/.* //'); do [ -d \"$0/proof-bundles\" ] || exit 77; cp -R "
-                               "\"$0/proof-bundles/$run\" proof-bundles/ || "
-                               "exit 1; done";
+    static const char COPY[] =
+        "mkdir fixtures proof-bundles && ln -s \"$0\"/fixtures/* fixtures && "
+        "ln -sfn \"$2\" fixtures/unpacked && "
+        "{ [ ! -f \"$0/proof-bundles/allowed_signers\" ] || "
+        "cp \"$0/proof-bundles/allowed_signers\" proof-bundles/; } && for run in $(grep -o '\\$ kigo show "
+        "2[^ ]*' \"$0/README.md\" "
+        "| sed 's/.* //'); do [ -d \"$0/proof-bundles\" ] || exit 77; cp -R "
+        "\"$0/proof-bundles/$run\" proof-bundles/ || "
+        "exit 1; done";
     char *source = kg_xstrdup(kg_fixture_path("..")), *unpacked = kg_xstrdup(kg_unpacked_fixture_path("."));
     char *command = kg_xasprintf("cd \"$1\" && %s", COPY);
     struct kg_process_result r;

@@ -293,16 +293,17 @@ static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg
     free(root);
 }
 
-/* The README's table: a row a model that some run measured, each from the newest such run, runs named once; the counts
- * of the newest run of tolerance cases. */
+/* The README's table: a row a model that some run measured, with the GPU, each from the newest such run, runs named
+ * once; the counts of the newest run of tolerance cases. */
 static void headline_from_records(struct kg_record *rec, const void *arg) {
     static const char PAGE[] = "<!-- kigo:begin headline -->\n<!-- kigo:end -->\n";
     static const struct made CHECK = { .layer = "tolerance",
                                        TIMED("linear", "rows", "f16", "M=1", "time", "graph", 1) };
     static const char *const WITHOUT_CHECK[] = {
-        "| --- |\n| Qwen2.5-0.5B, FP16 | 2000 | 8 |  |  |\n"
-        "| Phi-3-mini, FP16 | 250 | 5 |  | llama.cpp 252, transformers 52, compiled 88 |\n"
-        "| GPT-OSS-20B, MXFP4 experts | 500 |  | 40 | llama.cpp 331 |\n\nRecords: `2",
+        "| --- |\n| Qwen2.5-0.5B, FP16 | ", /* and the GPU, where there is one */
+        " | 2000 | 8 |  |  |\n| Phi-3-mini, FP16 | ",
+        " | 250 | 5 |  | llama.cpp 252, transformers 52, compiled 88 |\n| GPT-OSS-20B, MXFP4 experts | ",
+        " | 500 |  | 40 | llama.cpp 331 |\n\nRecords: `2",
         "`.\n<!-- kigo:end -->\n",
     };
     static const char *const WITH_CHECK[] = { ": 1 planned, 1 passed, 0 failed, 0 skipped (`2" };

@@ -29,11 +29,12 @@ static const char LIBRARY[] = LIBRARY_OF(CUBLAS_VER_MAJOR);
     X(MatmulPreferenceDestroy)                                                                                         \
     X(MatmulPreferenceSetAttribute)                                                                                    \
     X(MatrixLayoutCreate)                                                                                              \
-    X(MatrixLayoutDestroy)
+    X(MatrixLayoutDestroy)                                                                                             \
+    X(MatrixLayoutSetAttribute)
 
 /* All that an algorithm depends on; 32-bit members only, so that equal shapes are equal bytes. */
 struct shape {
-    uint32_t n_rows, n_in, n_outputs, ldy;
+    uint32_t n_rows, n_in, n_outputs, ldy, n_products;
     uint32_t operands, result;
     uint32_t x_alignment, w_alignment, y_alignment; /* in bytes */
 };
@@ -170,10 +171,18 @@ void kg_cuda_gemm_close(struct kg_cuda_backend *cuda) {
     cuda->gemm = NULL;
 }
 
-/* The largest power of two that divides an address, as far as algorithms ask. */
-static uint32_t alignment_of(const void *p) {
-    const uintptr_t bits = reinterpret_cast<uintptr_t>(p) | MAX_ALIGNMENT_BYTES;
+static uint32_t bytes_of(cudaDataType type) {
+    return type == CUDA_R_32F ? 4 : 2;
+}
+
+/* The largest power of two that divides an address and a stride of so many bytes, as far as algorithms ask. */
+static uint32_t alignment_of(const void *p, int64_t stride_bytes) {
+    const uint64_t bits = reinterpret_cast<uintptr_t>(p) | (uint64_t)stride_bytes | MAX_ALIGNMENT_BYTES;
     return (uint32_t)(bits & -bits);
+}
+
+static uint32_t products_of(const struct kg_gemm_args *args) {
+    return args->n_products > 0 ? args->n_products : 1;
 }
 
 static struct shape shape_of(const struct kg_gemm_args *args) {
@@ -181,11 +190,12 @@ static struct shape shape_of(const struct kg_gemm_args *args) {
              args->n_in,
              args->n_outputs,
              args->ldy,
+             products_of(args),
              (uint32_t)args->operands,
              (uint32_t)args->result,
-             alignment_of(args->x),
-             alignment_of(args->w),
-             alignment_of(args->y) };
+             alignment_of(args->x, 0),
+             alignment_of(args->w, args->w_stride * bytes_of(args->operands)),
+             alignment_of(args->y, args->y_stride * bytes_of(args->result)) };
 }
 
 static cublasStatus_t describe(const struct kg_gemm *gemm, const struct shape *s, struct plan *p) {
@@ -197,6 +207,24 @@ static cublasStatus_t describe(const struct kg_gemm *gemm, const struct shape *s
     if (!code) code = gemm->MatrixLayoutCreate(&p->w, operands, s->n_in, s->n_outputs, s->n_in);
     if (!code) code = gemm->MatrixLayoutCreate(&p->x, operands, s->n_in, s->n_rows, s->n_in);
     if (!code) code = gemm->MatrixLayoutCreate(&p->y, (cudaDataType)s->result, s->n_outputs, s->n_rows, s->ldy);
+    const int32_t n_products = (int32_t)s->n_products;
+    for (const cublasLtMatrixLayout_t layout : { p->w, p->x, p->y })
+        if (!code && n_products > 1)
+            code = gemm->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n_products,
+                                                  sizeof n_products);
+    return code;
+}
+
+/* How far apart the products lie. An algorithm does not depend on it beyond its alignment: layers share one. x is one.
+ */
+static cublasStatus_t place(const struct kg_gemm *gemm, const struct plan *p, const struct kg_gemm_args *args) {
+    const int64_t strides[] = { args->w_stride, 0, args->y_stride };
+    const cublasLtMatrixLayout_t layouts[] = { p->w, p->x, p->y };
+    cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
+    for (int i = 0; i < 3; i++)
+        if (!code && p->shape.n_products > 1)
+            code = gemm->MatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &strides[i],
+                                                  sizeof strides[i]);
     return code;
 }
 
@@ -232,8 +260,8 @@ static cublasStatus_t choose(const struct kg_gemm *gemm, const struct shape *s, 
     return code;
 }
 
-static enum kg_status find_plan(struct kg_gemm *gemm, const struct shape *shape, const struct plan **plan,
-                                struct kg_error *err) {
+static enum kg_status find_plan(struct kg_gemm *gemm, const struct kg_gemm_args *args, const struct shape *shape,
+                                const struct plan **plan, struct kg_error *err) {
     for (const struct plan &p : gemm->plans)
         if (p.operation && memcmp(&p.shape, shape, sizeof *shape) == 0) {
             *plan = &p;
@@ -242,13 +270,14 @@ static enum kg_status find_plan(struct kg_gemm *gemm, const struct shape *shape,
     struct plan *p = &gemm->plans[gemm->next];
     gemm->next = (gemm->next + 1) % PLANS;
     empty(gemm, p);
+    p->shape = *shape;
     cublasStatus_t code = describe(gemm, shape, p);
+    if (!code) code = place(gemm, p, args);
     if (!code) code = choose(gemm, shape, p);
     if (code) {
         empty(gemm, p);
         return fail(gemm, shape, "no algorithm", code, err);
     }
-    p->shape = *shape;
     *plan = p;
     return KG_OK;
 }
@@ -258,10 +287,12 @@ enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_a
     const float one = 1, of_y = args->adds ? 1 : 0;
     const struct plan *p;
     enum kg_status status = kg_cuda_gemm_open(cuda, err);
-    if (!status) status = find_plan(cuda->gemm, &shape, &p, err);
+    if (!status) status = find_plan(cuda->gemm, args, &shape, &p, err);
     if (status) return status;
-    const cublasStatus_t code =
-        cuda->gemm->Matmul(cuda->gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &of_y, args->y, p->y,
-                           args->y, p->y, &p->algorithm, args->workspace, KG_GEMM_WORKSPACE_BYTES, cuda->stream);
+    cublasStatus_t code = place(cuda->gemm, p, args);
+    if (!code)
+        code = cuda->gemm->Matmul(cuda->gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &of_y, args->y,
+                                  p->y, args->y, p->y, &p->algorithm, args->workspace, KG_GEMM_WORKSPACE_BYTES,
+                                  cuda->stream);
     return code == CUBLAS_STATUS_SUCCESS ? KG_OK : fail(cuda->gemm, &shape, "enqueuing it", code, err);
 }

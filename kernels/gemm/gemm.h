@@ -1,9 +1,11 @@
 /* Matrix products by cuBLASLt: y[r][o] = sum_i x[r][i] * w[o][i], all row-major in device memory.
  *
+ * Several products of one x are one launch where matrices of one shape lie equally far apart, and results do: small
+ * ones then fill the device together.
+ *
  * The library is loaded when a session is planned that will need it, not when the program starts: it is half a
  * gigabyte, and loading it costs a tenth of a second. A thread does so beside the loading of a model. cuBLASLt takes
- * workspace and stream with each call and, other
- * than cuBLAS, allocates no device memory for its handle.
+ * workspace and stream with each call and, other than cuBLAS, allocates no device memory for its handle.
  *
  * Numerics: CUBLAS_COMPUTE_32F. Products of float32 operands are taken as they are (no TF32); those of float16 and
  * bfloat16 are exact; sums are float32, and where the sum is split its parts are added in float32 too. */
@@ -23,6 +25,8 @@ struct kg_gemm_args {
     void *y;                               /* (n_rows, n_outputs) in rows of ldy elements; may not overlap x and w */
     uint32_t n_rows, n_in, n_outputs, ldy; /* none 0 */
     bool adds;                             /* y += in place of y =: one rounding, of the float32 sum with y */
+    uint32_t n_products;                   /* 0 is 1 */
+    int64_t w_stride, y_stride; /* in elements, from one product's to the next's; positive if there are more */
     void *workspace;
 };
 

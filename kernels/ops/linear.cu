@@ -237,8 +237,7 @@ static enum kg_status run_gemm(const struct job &job) {
     return status || apart || !args->bias ? status : finish(job, args->y, 1, 0, w->n_rows);
 }
 
-/* Rows that are multiplied as a matrix is. */
-static bool has_many_rows(const struct kg_linear_args *args) {
+bool kg_cuda_linear_many_rows(const struct kg_linear_args *args) {
     return args->n_rows > GEMV_MAX_ROWS && args->weight.n_rows > 1 && args->weight.n_cols > 1;
 }
 
@@ -250,7 +249,7 @@ bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg
     for (uint32_t i = 0; i < n; i++) {
         const struct kg_weight *w = &args[i].weight;
         if (args[i].activations != KG_PRECISION_F16 || w->dtype != KG_DTYPE_F16 || w->n_cols != p.n_cols ||
-            args[i].x != p.x || args[i].output != p.output || !has_many_rows(&args[i]))
+            args[i].x != p.x || args[i].output != p.output || !kg_cuda_linear_many_rows(&args[i]))
             return false;
         p.part[i].w = w->data, p.part[i].bias = args[i].bias, p.part[i].y = args[i].y, p.part[i].n_out = w->n_rows;
     }
@@ -299,11 +298,66 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     return run_gemm(job);
 }
 
+/* Whether the library multiplies by W as it lies, and its result is y. */
+static bool is_plain(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
+    const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    struct kg_few_rows_product few;
+    return args->weight.dtype == in_place && args->output == args->activations && !args->bias &&
+           kg_cuda_linear_many_rows(args) && !kg_cuda_linear_few_rows(cuda, args, 1, &few);
+}
+
+/* The product of the first of the `args` that lie equally far apart: as many as there are. */
+static uint32_t gather(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
+                       struct kg_gemm_args *product) {
+    const struct kg_linear_args *a = args;
+    const struct kg_weight *w = &a->weight;
+    const int64_t elem_bytes = a->activations == KG_PRECISION_F16 ? 2 : 4;
+    const auto apart = [&](const void *from, const void *to) {
+        return (int64_t)((intptr_t)to - (intptr_t)from) / elem_bytes;
+    };
+    if (!is_plain(cuda, a)) return 1;
+    const cudaDataType type = a->activations == KG_PRECISION_F16 ? CUDA_R_16F : CUDA_R_32F;
+    *product = { .operands = type,
+                 .result = type,
+                 .x = a->x,
+                 .w = w->data,
+                 .y = a->y,
+                 .n_rows = a->n_rows,
+                 .n_in = w->n_cols,
+                 .n_outputs = w->n_rows,
+                 .ldy = w->n_rows,
+                 .workspace = a->workspace };
+    if (n < 2) return 1;
+    product->w_stride = apart(w->data, args[1].weight.data), product->y_stride = apart(a->y, args[1].y);
+    for (product->n_products = 1; product->n_products < n; product->n_products++) {
+        const struct kg_linear_args *b = &args[product->n_products], *before = b - 1;
+        if (!is_plain(cuda, b) || b->weight.n_rows != w->n_rows || b->weight.n_cols != w->n_cols || b->x != a->x ||
+            b->n_rows != a->n_rows || b->activations != a->activations || product->w_stride <= 0 ||
+            product->y_stride <= 0 || apart(before->weight.data, b->weight.data) != product->w_stride ||
+            apart(before->y, b->y) != product->y_stride)
+            break;
+    }
+    return product->n_products;
+}
+
+enum kg_status kg_cuda_linear_each(struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
+                                   struct kg_error *err) {
+    struct kg_few_rows_product few;
+    if (kg_cuda_linear_few_rows(cuda, args, n, &few)) return kg_cuda_few_rows(cuda, &few, err);
+    enum kg_status status = KG_OK;
+    for (uint32_t i = 0, together; i < n && !status; i += together) {
+        struct kg_gemm_args product;
+        together = gather(cuda, args + i, n - i, &product);
+        status = together > 1 ? kg_cuda_gemm(cuda, &product, err) : kg_cuda_linear(&cuda->base, &args[i], err);
+    }
+    return status;
+}
+
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
     const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     struct kg_few_rows_product few;
     return kg_cuda_linear_few_rows(cuda, args, 1, &few) ||
-           (!args->bias && has_many_rows(args) &&
+           (!args->bias && kg_cuda_linear_many_rows(args) &&
             (args->weight.dtype == in_place || kg_cuda_block_gemm_takes(cuda, args)));
 }
 
@@ -320,7 +374,8 @@ enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_
 bool kg_cuda_linear_finishes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
     struct kg_few_rows_product few;
     return args->bias && args->activations == KG_PRECISION_F16 && args->output == KG_PRECISION_F16 &&
-           args->weight.dtype == KG_DTYPE_F16 && has_many_rows(args) && !kg_cuda_linear_few_rows(cuda, args, 1, &few);
+           args->weight.dtype == KG_DTYPE_F16 && kg_cuda_linear_many_rows(args) &&
+           !kg_cuda_linear_few_rows(cuda, args, 1, &few);
 }
 
 void *kg_cuda_linear_free_space(const struct kg_linear_args *args, uint64_t *size_bytes) {

@@ -10,6 +10,14 @@
 bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
                              struct kg_few_rows_product *product);
 
+/* The products of one x with the n matrices of `args`, which differ in weight, bias and y alone: together where few
+ * rows are, or where neighbours lie as gemm.h wants them; else one after the other. */
+enum kg_status kg_cuda_linear_each(struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
+                                   struct kg_error *err);
+
+/* Whether there are more rows, and more of W, than a matrix-vector product has. */
+bool kg_cuda_linear_many_rows(const struct kg_linear_args *args);
+
 /* y += x W^T, rounded once: whether there is a kernel for it (float16 W and x, or float32 W and x without a bias; a
  * block format that gemm/blocks.h takes; more than the rows of a matrix-vector product), and its launch. */
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);

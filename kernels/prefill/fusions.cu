@@ -40,16 +40,6 @@ static bool place_wide(const struct kg_cuda_backend *cuda, const struct kg_linea
     return at <= free_bytes;
 }
 
-/* In one launch, where few rows are. */
-static enum kg_status multiply_each(const struct kg_site *at, const struct kg_linear_args (&args)[3],
-                                    struct kg_error *err) {
-    struct kg_few_rows_product few;
-    if (kg_cuda_linear_few_rows(at->cuda, args, 3, &few)) return kg_cuda_few_rows(at->cuda, &few, err);
-    enum kg_status status = KG_OK;
-    for (int i = 0; i < 3 && !status; i++) status = kg_cuda_linear(&at->cuda->base, &args[i], err);
-    return status;
-}
-
 static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *err) {
     const struct kg_rope_args *rope = &at->n[3].args.rope;
     const struct kg_kv_write_args *kv = &at->n[5].args.kv_write;
@@ -65,7 +55,7 @@ static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *er
         }
         parts[i]->x = args[i].y;
     }
-    const enum kg_status status = multiply_each(at, args, err);
+    const enum kg_status status = kg_cuda_linear_each(at->cuda, args, 3, err);
     if (status) return status;
     heads.activations = rope->activations, heads.kv = kv->kv;
     heads.y = rope->y, heads.k_cache = kv->k_cache, heads.v_cache = kv->v_cache;
@@ -100,7 +90,7 @@ static enum kg_status launch_residual(const struct kg_site *at, struct kg_error 
     return kg_cuda_linear_add(at->cuda, &args, err);
 }
 
-/* gate, up + swiglu, of few rows */
+/* gate, up + swiglu: in one launch where few rows are, else both products in one where they lie so */
 
 static bool gated_of(const struct kg_site *at, struct kg_few_rows_product *p) {
     const struct kg_linear_args args[] = { product_of(at, 0), product_of(at, 1) };
@@ -125,14 +115,16 @@ static bool gated_fits(const struct kg_site *at, struct kg_why *why) {
 }
 
 static bool gated_takes(const struct kg_site *at) {
-    struct kg_few_rows_product p;
-    return gated_of(at, &p);
+    const struct kg_linear_args gate = product_of(at, 0);
+    return kg_cuda_linear_many_rows(&gate);
 }
 
 static enum kg_status launch_gated(const struct kg_site *at, struct kg_error *err) {
+    const struct kg_linear_args args[] = { product_of(at, 0), product_of(at, 1) };
     struct kg_few_rows_product p;
-    return gated_of(at, &p) ? kg_cuda_few_rows(at->cuda, &p, err)
-                            : kg_fail(err, KG_ERR_INTERNAL, "gate, up + swiglu of rows it does not take");
+    if (gated_of(at, &p)) return kg_cuda_few_rows(at->cuda, &p, err);
+    const enum kg_status status = kg_cuda_linear_each(at->cuda, args, 2, err);
+    return status ? status : kg_plan_run_node(&at->cuda->base, &at->n[2], at->run, err);
 }
 
 #define NODE(i) (1u << (i))

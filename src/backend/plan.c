@@ -1,5 +1,7 @@
 #include "backend/plan.h"
 #include "backend/backend.h"
+#include <stddef.h>
+#include <string.h>
 
 const char *kg_op_name(enum kg_op op) {
 #define NAME(op) [KG_OP_##op] = #op,
@@ -59,36 +61,48 @@ enum kg_status kg_plan_run_node(struct kg_backend *backend, const struct kg_node
     return kg_fail(err, KG_ERR_INTERNAL, "a plan's node has operation %d", (int)node->op);
 }
 
+/* Where an operation's arguments have what it reads and writes: an offset and 1, so that 0 is none. */
+#define AT(op, member) (offsetof(struct kg_##op##_args, member) + 1)
+static const struct places {
+    size_t in[KG_NODE_INPUTS], out[KG_NODE_OUTPUTS];
+} PLACES[KG_N_OPS] = {
+    [KG_OP_embedding] = { { AT(embedding, ids) }, { AT(embedding, y) } },
+    [KG_OP_rmsnorm] = { { AT(rmsnorm, x) }, { AT(rmsnorm, y) } },
+    [KG_OP_layernorm] = { { AT(layernorm, x) }, { AT(layernorm, y) } },
+    [KG_OP_linear] = { { AT(linear, x) }, { AT(linear, y) } },
+    [KG_OP_rope] = { { AT(rope, x) }, { AT(rope, y) } },
+    [KG_OP_kv_write] = { { AT(kv_write, k), AT(kv_write, v) }, { AT(kv_write, k_cache), AT(kv_write, v_cache) } },
+    [KG_OP_attention] = { { AT(attention, q), AT(attention, k_cache), AT(attention, v_cache) }, { AT(attention, y) } },
+    [KG_OP_add] = { { AT(add, a), AT(add, b) }, { AT(add, y) } },
+    [KG_OP_swiglu] = { { AT(swiglu, gate), AT(swiglu, up) }, { AT(swiglu, y) } },
+    [KG_OP_gelu] = { { AT(gelu, x) }, { AT(gelu, y) } },
+    [KG_OP_router] = { { AT(router, logits) }, { AT(router, ids), AT(router, weights) } },
+    [KG_OP_experts_linear] = { { AT(experts_linear, x), AT(experts_linear, ids) }, { AT(experts_linear, y) } },
+    [KG_OP_experts_combine] = { { AT(experts_combine, x), AT(experts_combine, weights), AT(experts_combine, residual) },
+                                { AT(experts_combine, y) } },
+};
+#undef AT
+
+static const void *pointer_at(const struct kg_node *node, size_t place) {
+    const void *p = NULL;
+    if (place > 0) memcpy(&p, (const char *)&node->args + place - 1, sizeof p);
+    return p;
+}
+
 struct kg_node_places kg_node_places(const struct kg_node *node) {
-    const union kg_op_args *a = &node->args;
-    switch (node->op) {
-    case KG_OP_embedding: return (struct kg_node_places){ { a->embedding.ids }, { a->embedding.y } };
-    case KG_OP_rmsnorm: return (struct kg_node_places){ { a->rmsnorm.x }, { a->rmsnorm.y } };
-    case KG_OP_layernorm: return (struct kg_node_places){ { a->layernorm.x }, { a->layernorm.y } };
-    case KG_OP_linear: return (struct kg_node_places){ { a->linear.x }, { a->linear.y } };
-    case KG_OP_rope: return (struct kg_node_places){ { a->rope.x }, { a->rope.y } };
-    case KG_OP_kv_write:
-        return (struct kg_node_places){ { a->kv_write.k, a->kv_write.v },
-                                        { a->kv_write.k_cache, a->kv_write.v_cache } };
-    case KG_OP_attention:
-        return (struct kg_node_places){ { a->attention.q, a->attention.k_cache, a->attention.v_cache },
-                                        { a->attention.y } };
-    case KG_OP_add: return (struct kg_node_places){ { a->add.a, a->add.b }, { a->add.y } };
-    case KG_OP_swiglu: return (struct kg_node_places){ { a->swiglu.gate, a->swiglu.up }, { a->swiglu.y } };
-    case KG_OP_gelu: return (struct kg_node_places){ { a->gelu.x }, { a->gelu.y } };
-    case KG_OP_router: return (struct kg_node_places){ { a->router.logits }, { a->router.ids, a->router.weights } };
-    case KG_OP_experts_linear:
-        return (struct kg_node_places){ { a->experts_linear.x, a->experts_linear.ids }, { a->experts_linear.y } };
-    case KG_OP_experts_combine:
-        return (struct kg_node_places){
-            { a->experts_combine.x, a->experts_combine.weights, a->experts_combine.residual }, { a->experts_combine.y }
-        };
-    case KG_OP_softmax:
-    case KG_OP_sdpa:
-    case KG_OP_sdpa_quantize:
-    case KG_N_OPS: break;
-    }
-    return (struct kg_node_places){ 0 };
+    struct kg_node_places found;
+    for (int i = 0; i < KG_NODE_INPUTS; i++) found.in[i] = pointer_at(node, PLACES[node->op].in[i]);
+    for (int i = 0; i < KG_NODE_OUTPUTS; i++) found.out[i] = pointer_at(node, PLACES[node->op].out[i]);
+    return found;
+}
+
+static void move(struct kg_node *node, size_t place, const void *from, const void *to) {
+    if (place > 0 && pointer_at(node, place) == from) memcpy((char *)&node->args + place - 1, &to, sizeof to);
+}
+
+void kg_node_move(struct kg_node *node, const void *from, const void *to) {
+    for (int i = 0; i < KG_NODE_INPUTS; i++) move(node, PLACES[node->op].in[i], from, to);
+    for (int i = 0; i < KG_NODE_OUTPUTS; i++) move(node, PLACES[node->op].out[i], from, to);
 }
 
 const struct kg_weight *kg_node_weight(const struct kg_node *node) {

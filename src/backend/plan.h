@@ -34,7 +34,7 @@ struct kg_tap_point {
     uint32_t n_cols;
 };
 
-enum { KG_NODE_TAPS = 2, KG_NODE_INPUTS = 4, KG_NO_LAYER = -1 };
+enum { KG_NODE_TAPS = 2, KG_NODE_INPUTS = 4, KG_NODE_OUTPUTS = 2, KG_NO_LAYER = -1 };
 
 struct kg_node {
     enum kg_op op;
@@ -59,7 +59,9 @@ enum { KG_PLAN_BUFFERS = 16 };
 struct kg_plan {
     struct kg_node *nodes;
     uint32_t n_nodes;
-    uint32_t n_body; /* nodes of all rows; those after it (norm, logits) are run for the rows whose logits are wanted */
+    uint32_t n_cached; /* nodes up to the last that writes the cache: later runs read what they compute of every row */
+    uint32_t n_body;   /* nodes of the layers; those from n_cached on are run for the rows that something asks for, and
+                          those after the layers (norm, logits) for the rows whose logits are wanted */
     enum kg_precision activations, residual, kv; /* residual: of x and of what is added to it */
     int32_t *ids;                                /* (max_rows), back-end memory; node 0 reads it */
     uint32_t max_rows, n_ctx;
@@ -75,9 +77,12 @@ KG_WARN_UNUSED enum kg_status kg_plan_run_node(struct kg_backend *backend, const
  * the cache and gives k_cache. */
 struct kg_node_places {
     const void *in[KG_NODE_INPUTS];
-    const void *out[2];
+    const void *out[KG_NODE_OUTPUTS];
 };
 struct kg_node_places kg_node_places(const struct kg_node *node);
+
+/* Puts `to` in the place of `from` wherever the node reads or writes it. */
+void kg_node_move(struct kg_node *node, const void *from, const void *to);
 
 /* The node's matrix, NULL if it has none. */
 const struct kg_weight *kg_node_weight(const struct kg_node *node);

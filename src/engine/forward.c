@@ -64,23 +64,27 @@ static enum kg_status run_node(struct kg_session *s, const struct kg_node *node,
     return KG_OK;
 }
 
-/* The node with x further on by n rows. */
-static struct kg_node from_row(const struct kg_plan *plan, const struct kg_node *node, uint32_t n) {
+/* The node with q and the residual stream further on by n rows. What is between them is scratch. */
+static struct kg_node from_row(const struct kg_session *s, const struct kg_node *node, uint32_t n) {
+    const struct kg_activation_buffers *b = &s->buffers;
+    const size_t q_cols = (size_t)s->config->n_heads * s->config->head_dim;
     struct kg_node moved = *node;
-    const void **x = node->op == KG_OP_rmsnorm     ? &moved.args.rmsnorm.x
-                     : node->op == KG_OP_layernorm ? &moved.args.layernorm.x
-                                                   : &moved.args.linear.x;
-    const size_t n_cols = kg_node_weight(node) ? kg_node_weight(node)->n_cols : node->taps[0].n_cols;
-    const enum kg_precision precision = kg_node_weight(node) ? plan->activations : plan->residual;
-    *x = (const char *)*x + n * n_cols * kg_precision_bytes(precision);
+    kg_node_move(&moved, b->q, (const char *)b->q + n * q_cols * kg_precision_bytes(s->plan->activations));
+    kg_node_move(&moved, b->x, (const char *)b->x + n * s->config->n_embd * kg_precision_bytes(s->plan->residual));
+    return moved;
+}
+
+/* The node of logits for rows from n on of those that the norm before it has made. */
+static struct kg_node logits_from_row(const struct kg_session *s, uint32_t n) {
+    const char *norm = s->buffers.norm;
+    struct kg_node moved = s->plan->nodes[s->plan->n_nodes - 1];
+    kg_node_move(&moved, norm, norm + n * s->config->n_embd * kg_precision_bytes(s->plan->activations));
     return moved;
 }
 
 /* Logits of the last wanted->n_rows rows of a run, in groups that fit the buffer. */
 static enum kg_status output(struct kg_session *s, const struct kg_run *run, const struct kg_logit_rows *wanted,
                              struct kg_error *err) {
-    const struct kg_plan *plan = s->plan;
-    const struct kg_node *logits = &plan->nodes[plan->n_nodes - 1];
     const size_t n_vocab = s->config->n_vocab;
     if (wanted->n_rows == 0) return KG_OK;
 
@@ -88,17 +92,45 @@ static enum kg_status output(struct kg_session *s, const struct kg_run *run, con
     struct kg_run last = *run;
     last.n_rows = wanted->n_rows;
     last.position += first;
-    const struct kg_node norm = from_row(plan, &plan->nodes[plan->n_body], first);
+    const struct kg_node norm = from_row(s, &s->plan->nodes[s->plan->n_body], first);
     TRY(run_node(s, &norm, &last, err));
     for (uint32_t done = 0; done < wanted->n_rows; done += last.n_rows, last.position += last.n_rows) {
         const uint32_t left = wanted->n_rows - done;
-        const struct kg_node group = from_row(plan, logits, done);
+        const struct kg_node group = logits_from_row(s, done);
         last.n_rows = left < s->buffers.logit_rows ? left : s->buffers.logit_rows;
         TRY(kg_plan_run_node(s->backend, &group, &last, err));
         if (wanted->host)
             TRY(s->backend->ops->download(s->backend, wanted->host + done * n_vocab, s->buffers.logits,
                                           last.n_rows * n_vocab * sizeof(float), err));
         if (s->tap) TRY(show(s, &group, &group.taps[0], &last, err));
+    }
+    return KG_OK;
+}
+
+/* Nodes [first, end) for all rows of the run. */
+static enum kg_status run_nodes(struct kg_session *s, uint32_t first, uint32_t end, const struct kg_run *run,
+                                struct kg_error *err) {
+    for (uint32_t i = first, n; i < end; i += n) {
+        n = 0;
+        if (s->lowered && s->backend->ops->run_rows && !s->tap)
+            TRY(s->backend->ops->run_rows(s->backend, s->lowered, i, run, &n, err));
+        if (n > 0) continue;
+        TRY(run_node(s, &s->plan->nodes[i], run, err));
+        n = 1;
+    }
+    return KG_OK;
+}
+
+/* What is left of the last layer when keys and values are in the cache, without the first n_unasked rows of the run:
+ * nothing reads what would come of them. */
+static enum kg_status finish_rows(struct kg_session *s, const struct kg_run *run, uint32_t n_unasked,
+                                  struct kg_error *err) {
+    struct kg_run last = *run;
+    last.n_rows -= n_unasked;
+    last.position += n_unasked;
+    for (uint32_t i = s->plan->n_cached; i < s->plan->n_body && last.n_rows > 0; i++) {
+        const struct kg_node node = from_row(s, &s->plan->nodes[i], n_unasked);
+        TRY(run_node(s, &node, &last, err));
     }
     return KG_OK;
 }
@@ -119,13 +151,8 @@ enum kg_status kg_forward(struct kg_session *s, const int32_t *ids, uint32_t n_r
         return whole_step(s, ids ? ids[0] : KG_ID_IN_PLACE, &run, wanted, err);
 
     if (ids) TRY(s->backend->ops->upload(s->backend, s->buffers.ids, ids, n_rows * sizeof *ids, err));
-    for (uint32_t i = 0, n; i < s->plan->n_body; i += n) {
-        n = 0;
-        if (s->lowered && s->backend->ops->run_rows && !s->tap)
-            TRY(s->backend->ops->run_rows(s->backend, s->lowered, i, &run, &n, err));
-        if (n > 0) continue;
-        TRY(run_node(s, &s->plan->nodes[i], &run, err));
-        n = 1;
-    }
+    const uint32_t n_unasked = s->tap ? 0 : n_rows - wanted->n_rows;
+    TRY(run_nodes(s, 0, n_unasked > 0 ? s->plan->n_cached : s->plan->n_body, &run, err));
+    if (n_unasked > 0) TRY(finish_rows(s, &run, n_unasked, err));
     return output(s, &run, wanted, err);
 }

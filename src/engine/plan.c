@@ -108,6 +108,7 @@ static void write_cache(struct emitter *e) {
                                    .n_kv_heads = kv->n_kv_heads,
                                    .head_dim = kv->head_dim,
                                    .n_ctx = kv->n_ctx };
+    e->plan->n_cached = e->plan->n_nodes;
 }
 
 static void attend(struct emitter *e, const float *sinks) {

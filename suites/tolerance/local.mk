@@ -61,3 +61,5 @@ suites_tolerance_test_epochs_SOURCES = suites/tolerance/test_epochs.c
 suites_tolerance_test_mixed_cache_SOURCES = suites/tolerance/test_mixed_cache.c
 check_PROGRAMS += suites/tolerance/test_device_weights
 suites_tolerance_test_device_weights_SOURCES = suites/tolerance/test_device_weights.c
+check_PROGRAMS += suites/tolerance/test_unasked_rows
+suites_tolerance_test_unasked_rows_SOURCES = suites/tolerance/test_unasked_rows.c

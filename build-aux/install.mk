@@ -1,10 +1,12 @@
-# What make install brings beyond kigo and its manual page: the library, completions, and the suites with what they read, so that
-# the installed `kigo check` works anywhere (src/bundle/places.c finds them). The suites keep the folders they have in a build,
-# without debugging symbols; share/kigo is laid out like the source tree, with what make made of the fixtures.
+# What make install brings beyond kigo and its manual page: the library, completions, and the suites with what they
+# read, so that the installed `kigo check` works anywhere (src/bundle/places.c finds them). The suites keep the folders
+# they have in a build, without debugging symbols; share/kigo is laid out like the source tree, with what make made of
+# the fixtures.
 EXTRA_DIST += build-aux/check-install build-aux/kigo.pc.in build-aux/Containerfile build-aux/debian
 kigoincludedir = $(includedir)/kigo
-kigoinclude_HEADERS = src/include/kigo/backend.h src/include/kigo/bundle.h src/include/kigo/engine.h src/include/kigo/history.h \
-	src/include/kigo/model.h src/include/kigo/ops.h src/include/kigo/status.h src/include/kigo/tokenizer.h
+kigoinclude_HEADERS = src/include/kigo/backend.h src/include/kigo/bundle.h src/include/kigo/engine.h \
+	src/include/kigo/history.h src/include/kigo/model.h src/include/kigo/ops.h src/include/kigo/status.h \
+	src/include/kigo/tokenizer.h
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = build-aux/kigo.pc
 dist_doc_DATA = README.md LICENSE docs/generate.c
@@ -57,15 +59,15 @@ uninstall-local:
 uninstall-hook:
 	-rmdir "$(DESTDIR)$(kigoincludedir)" "$(DESTDIR)$(docdir)" 2>/dev/null
 
-# What is installed, tried as its users do: a few cases of `kigo check`, a program with the library, completions. CASES are those
-# of kigo check.
+# What is installed, tried as its users do: a few cases of `kigo check`, a program with the library, completions. CASES
+# are those of kigo check.
 CASES = unit/gguf/*
 installcheck-local:
 	@CC='$(CC)' $(srcdir)/build-aux/check-install "$(DESTDIR)" '$(bindir)' '$(libdir)' '$(includedir)' \
 		'$(datadir)' '$(mandir)' '$(docdir)' '$(CASES)' '$(srcdir)'
 
-# Debian packages of this release, built in a folder of their own: kigo with its suites, and libkigo-dev. DEB_CONFIGURE reaches
-# configure; DEB_OUT is where the packages go; DEBFULLNAME and DEBEMAIL name who maintains them.
+# Debian packages of this release, built in a folder of their own: kigo with its suites, and libkigo-dev. DEB_CONFIGURE
+# reaches configure; DEB_OUT is where the packages go; DEBFULLNAME and DEBEMAIL name who maintains them.
 DEB_CONFIGURE = --with-cuda=no
 DEB_OUT = .
 deb:
@@ -76,7 +78,8 @@ deb:
 	stamp=`LC_ALL=C date -R -d "@$${SOURCE_DATE_EPOCH:-$$(date +%s)}"` && \
 		sed -i -e 's/RELEASE/$(PACKAGE_VERSION)/' -e "s/TODAY/$$stamp/" deb-build/kigo-$(PACKAGE_VERSION)/debian/changelog
 	cd deb-build/kigo-$(PACKAGE_VERSION)/debian && \
-		sed -i "s/MAINTAINER/$${DEBFULLNAME:-kigo maintainers} <$${DEBEMAIL:-maintainers@localhost.localdomain}>/" changelog control
+		sed -i "s/MAINTAINER/$${DEBFULLNAME:-kigo maintainers} <$${DEBEMAIL:-maintainers@localhost.localdomain}>/" \
+			changelog control
 	cd deb-build/kigo-$(PACKAGE_VERSION) && KIGO_CONFIGURE='$(DEB_CONFIGURE)' dpkg-buildpackage -b -us -uc
 	mv deb-build/*.deb "$(DEB_OUT)" && rm -rf deb-build
 .PHONY: deb

@@ -6,7 +6,8 @@ cuda_sources = \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/wgmma.cu kernels/attention/sdpa/wgmma_64.cu \
-	kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu kernels/decode/lower.cu \
+	kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu \
+	kernels/decode/lower.cu \
 	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/repacked.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/blocks.cu kernels/gemm/few_rows.cu kernels/gemm/gemm.cu kernels/gemv/gemv.cu \
@@ -27,12 +28,13 @@ cuda_headers = \
 	kernels/block/bfloat16.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
-	kernels/decode/block_codes.cuh kernels/decode/matrix.cuh kernels/decode/operand.cuh kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \
+	kernels/decode/block_codes.cuh kernels/decode/matrix.cuh kernels/decode/operand.cuh kernels/decode/fusions.h \
+	kernels/decode/launches.h kernels/decode/lower.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \
-	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/few_rows.h kernels/gemm/gemm.h \
-	kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
+	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/few_rows.h \
+	kernels/gemm/gemm.h kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
 	kernels/ops/linear.h kernels/prefill/heads.h \

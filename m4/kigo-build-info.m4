@@ -18,8 +18,9 @@ $1=$(AS_ECHO(["$2"]) | tr '\n\t' '  ' | sed 's/[[\\"]]/\\&/g; s/^ *//; s/ *$//')
 AC_SUBST([$1])
 ])
 
-# KG_PLACES: KG_PLACE_BIN, KG_PLACE_SUITES and KG_PLACE_DATA, the paths of bindir, libexecdir/kigo/suites and datadir/kigo from
-# the nearest folder that holds all three: an installed kigo finds its parts from its own place, wherever the prefix was moved.
+# KG_PLACES: KG_PLACE_BIN, KG_PLACE_SUITES and KG_PLACE_DATA, the paths of bindir, libexecdir/kigo/suites and
+# datadir/kigo from the nearest folder that holds all three: an installed kigo finds its parts from its own place,
+# wherever the prefix was moved.
 AC_DEFUN([KG_PLACES], [
 kg_prefix=$prefix
 test "x$kg_prefix" != xNONE || kg_prefix=$ac_default_prefix
@@ -46,5 +47,6 @@ AC_SUBST([KG_PLACE_DATA])
 
 # KG_EXPANDED(NAME, FOLDER): a folder of configure's, its ${prefix} and ${exec_prefix} filled in.
 AC_DEFUN([KG_EXPANDED], [
-$1=$(prefix=$kg_prefix; exec_prefix=$kg_exec_prefix; eval "kg_dir=\"$2\""; eval "kg_dir=\"$kg_dir\""; AS_ECHO(["$kg_dir"]))
+$1=$(prefix=$kg_prefix; exec_prefix=$kg_exec_prefix
+  eval "kg_dir=\"$2\""; eval "kg_dir=\"$kg_dir\""; AS_ECHO(["$kg_dir"]))
 ])

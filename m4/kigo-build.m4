@@ -26,7 +26,8 @@ AC_SUBST([WARNING_FLAGS])
 AC_SUBST([CXX_WARNING_FLAGS])
 ])
 
-# KG_ENABLE_FUZZ: --enable-fuzz builds the libFuzzer targets (needs clang); everything is compiled to report its coverage.
+# KG_ENABLE_FUZZ: --enable-fuzz builds the libFuzzer targets (needs clang); everything is compiled to report its
+# coverage.
 AC_DEFUN([KG_ENABLE_FUZZ], [
 AC_ARG_ENABLE([fuzz], [AS_HELP_STRING([--enable-fuzz], [build the libFuzzer targets; CC must be clang])], [],
   [enable_fuzz=no])
@@ -34,8 +35,8 @@ AS_IF([test "x$enable_fuzz" = xyes], [SANITIZER_FLAGS="$SANITIZER_FLAGS -fsaniti
 AM_CONDITIONAL([WITH_FUZZ], [test "x$enable_fuzz" = xyes])
 ])
 
-# KG_CHECK_CXX: whether $CXX compiles C++17, with the sanitizers of this build. The suites run device code with it on the host;
-# without it those cases say so and skip. Sets kg_cxx_summary and the conditional WITH_CXX.
+# KG_CHECK_CXX: whether $CXX compiles C++17, with the sanitizers of this build. The suites run device code with it on
+# the host; without it those cases say so and skip. Sets kg_cxx_summary and the conditional WITH_CXX.
 AC_DEFUN([KG_CHECK_CXX], [
 AC_LANG_PUSH([C++])
 kg_saved_cxxflags=$CXXFLAGS

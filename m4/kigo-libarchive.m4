@@ -1,6 +1,6 @@
 # KG_WITH_LIBARCHIVE: --with-libarchive=auto|yes|no. Sets LIBARCHIVE_CFLAGS, kg_libarchive_summary and the conditional
-# WITH_LIBARCHIVE. Only the headers are needed: the library is loaded when a verb asks for an archive (src/bundle/libarchive.h). Without
-# it kigo export and kigo import say so.
+# WITH_LIBARCHIVE. Only the headers are needed: the library is loaded when a verb asks for an archive
+# (src/bundle/libarchive.h). Without it kigo export and kigo import say so.
 AC_DEFUN([KG_WITH_LIBARCHIVE], [
 AC_ARG_WITH([libarchive],
   [AS_HELP_STRING([--with-libarchive=auto|yes|no], [build kigo export and import (auto: if libarchive is found)])],

@@ -1,5 +1,6 @@
-# KG_WITH_LIBEDIT: --with-libedit=auto|yes|no. Sets LIBEDIT_CFLAGS, kg_libedit_summary and the conditional WITH_LIBEDIT. Only the
-# headers are needed: the library is loaded when a person types (src/cli/libedit.h). Without it the lines of `kigo chat` have no history, and the editing of the terminal alone.
+# KG_WITH_LIBEDIT: --with-libedit=auto|yes|no. Sets LIBEDIT_CFLAGS, kg_libedit_summary and the conditional WITH_LIBEDIT.
+# Only the headers are needed: the library is loaded when a person types (src/cli/libedit.h). Without it the lines of
+# `kigo chat` have no history, and the editing of the terminal alone.
 AC_DEFUN([KG_WITH_LIBEDIT], [
 AC_ARG_WITH([libedit],
   [AS_HELP_STRING([--with-libedit=auto|yes|no], [line editing and history in kigo chat (auto: if libedit is found)])],

@@ -1,5 +1,6 @@
-# KG_WITH_LIBPQ: --with-libpq=auto|yes|no. Sets LIBPQ_CFLAGS, kg_libpq_summary and the conditional WITH_LIBPQ. Only the headers are
-# needed: the library is loaded when a verb asks for a fleet (src/fleet/libpq.h). Without it kigo fleet, push and pull say so.
+# KG_WITH_LIBPQ: --with-libpq=auto|yes|no. Sets LIBPQ_CFLAGS, kg_libpq_summary and the conditional WITH_LIBPQ. Only the
+# headers are needed: the library is loaded when a verb asks for a fleet (src/fleet/libpq.h). Without it kigo fleet,
+# push and pull say so.
 AC_DEFUN([KG_WITH_LIBPQ], [
 AC_ARG_WITH([libpq],
   [AS_HELP_STRING([--with-libpq=auto|yes|no], [build kigo fleet, push and pull (auto: if libpq is found)])],

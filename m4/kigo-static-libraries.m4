@@ -1,8 +1,10 @@
-# KG_WITH_STATIC_LIBRARIES: --with-static-libraries=auto|no. What every verb needs is linked from its archives where the machine has
-# them, one library at a time: a check starts kigo some 6,000 times, and each start would load and bind them again.
+# KG_WITH_STATIC_LIBRARIES: --with-static-libraries=auto|no. What every verb needs is linked from its archives where the
+# machine has them, one library at a time: a check starts kigo some 6,000 times, and each start would load and bind them
+# again.
 AC_DEFUN([KG_WITH_STATIC_LIBRARIES], [
 AC_ARG_WITH([static-libraries],
-  [AS_HELP_STRING([--with-static-libraries=auto|no], [link SQLite, jansson, PCRE2, utf8proc, libcrypto and Zstandard from their archives (auto: those that are found)])],
+  [AS_HELP_STRING([--with-static-libraries=auto|no],
+    [link SQLite, jansson, PCRE2, utf8proc, libcrypto and Zstandard from their archives (auto: those that are found)])],
   [], [with_static_libraries=auto])
 AS_IF([test "x$with_static_libraries" != xno],
   [KG_ARCHIVE([SQLITE], [sqlite3_open])

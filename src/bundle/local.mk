@@ -59,8 +59,8 @@ src/bundle/built_from.inc: FORCE
 	@$(MKDIR_P) $(@D) && $(SHELL) $(top_srcdir)/build-aux/built-from $(srcdir) $@
 FORCE:
 if WITH_LIBARCHIVE
-libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_source.c src/bundle/archive_source.h src/bundle/archive_write.c \
-	src/bundle/libarchive.c src/bundle/libarchive.h
+libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_source.c src/bundle/archive_source.h \
+	src/bundle/archive_write.c src/bundle/libarchive.c src/bundle/libarchive.h
 else
 libkigo_a_SOURCES += src/bundle/archive_none.c
 endif

@@ -1,6 +1,6 @@
-fuzz_targets = suites/fuzz/folder.c suites/fuzz/folder.h suites/fuzz/give_up.c suites/fuzz/limits.c suites/fuzz/limits.h \
-	suites/fuzz/mutate.c suites/fuzz/mutate.h suites/fuzz/mutate_fields.c suites/fuzz/mutate_json.c suites/fuzz/readers.h \
-	suites/fuzz/run.c suites/fuzz/run.h \
+fuzz_targets = suites/fuzz/folder.c suites/fuzz/folder.h suites/fuzz/give_up.c suites/fuzz/limits.c \
+	suites/fuzz/limits.h suites/fuzz/mutate.c suites/fuzz/mutate.h suites/fuzz/mutate_fields.c \
+	suites/fuzz/mutate_json.c suites/fuzz/readers.h suites/fuzz/run.c suites/fuzz/run.h \
 	suites/fuzz/seeds_bundles.c suites/fuzz/seeds_models.c suites/fuzz/seeds_vocabularies.c \
 	suites/fuzz/target_archive.c suites/fuzz/target_bundle.c suites/fuzz/target_gguf.c suites/fuzz/target_hf_config.c \
 	suites/fuzz/target_hf_folder.c suites/fuzz/target_json.c suites/fuzz/target_model.c suites/fuzz/target_ncu.c \
@@ -16,8 +16,8 @@ EXTRA_PROGRAMS = suites/fuzz/fuzz_all
 suites_fuzz_fuzz_all_SOURCES = suites/fuzz/fuzz.c suites/fuzz/worker.c suites/fuzz/worker.h $(fuzz_targets)
 CLEANFILES += suites/fuzz/fuzz_all
 
-# `make fuzz` in a build of --enable-fuzz; then KIGO_FUZZ=TARGET suites/fuzz/fuzz_coverage FOLDER keeps what it finds worth
-# keeping.
+# `make fuzz` in a build of --enable-fuzz; then KIGO_FUZZ=TARGET suites/fuzz/fuzz_coverage FOLDER keeps what it finds
+# worth keeping.
 EXTRA_DIST += suites/fuzz/coverage.c
 if WITH_FUZZ
 fuzz_programs = suites/fuzz/fuzz_coverage

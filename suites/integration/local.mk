@@ -153,7 +153,8 @@ suites_integration_test_signing_time_SOURCES = \
 check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
 check_PROGRAMS += suites/integration/test_json
-EXTRA_suites_integration_test_json_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/test_mixed suites/harness/selftest/bench_beside
+EXTRA_suites_integration_test_json_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/test_mixed \
+	suites/harness/selftest/bench_beside
 suites_integration_test_json_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_json.c \
@@ -235,7 +236,8 @@ fault_sweep = \
 	suites/integration/fault_world.c suites/integration/fault_world.h \
 	suites/integration/fault_sweep.c suites/integration/fault_sweep.h
 check_PROGRAMS += suites/integration/test_faults
-EXTRA_suites_integration_test_faults_DEPENDENCIES = kigo$(EXEEXT) suites/support/fault_injector.so suites/harness/selftest/test_green
+EXTRA_suites_integration_test_faults_DEPENDENCIES = kigo$(EXEEXT) suites/support/fault_injector.so \
+	suites/harness/selftest/test_green
 suites_integration_test_faults_SOURCES = suites/integration/test_faults.c $(fault_sweep)
 check_PROGRAMS += suites/integration/test_index_files
 EXTRA_suites_integration_test_index_files_DEPENDENCIES = kigo$(EXEEXT) suites/support/fault_injector.so

@@ -92,10 +92,12 @@ check_DATA += suites/support/fake_nvml.so
 EXTRA_DIST += suites/support/fake_nvml.c suites/support/fake_nvml.h
 CLEANFILES += suites/support/fake_nvml.so
 suites/support/fake_nvml.so: suites/support/fake_nvml.c
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ $(srcdir)/suites/support/fake_nvml.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ \
+		$(srcdir)/suites/support/fake_nvml.c
 # Preloaded into kigo, to make a call of it fail.
 check_DATA += suites/support/fault_injector.so
 EXTRA_DIST += suites/support/fault_injector.c suites/support/fault_report.h
 CLEANFILES += suites/support/fault_injector.so
 suites/support/fault_injector.so: suites/support/fault_injector.c suites/support/fault_report.h
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -I$(top_srcdir) -o $@ $(srcdir)/suites/support/fault_injector.c -ldl
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -I$(top_srcdir) -o $@ \
+		$(srcdir)/suites/support/fault_injector.c -ldl

@@ -25,7 +25,8 @@ check_PROGRAMS += suites/unit/test_architectures
 suites_unit_test_architectures_SOURCES = suites/unit/test_architectures.c suites/unit/refusals.c
 check_PROGRAMS += suites/unit/test_sampler
 suites_unit_test_sampler_SOURCES = suites/unit/test_sampler.c
-check_PROGRAMS += suites/unit/test_tokenizer suites/unit/test_tokenizer_vectors suites/unit/test_added_tokens suites/unit/test_vocabulary suites/unit/test_sentencepiece suites/unit/test_text_stream suites/unit/test_chat
+check_PROGRAMS += suites/unit/test_tokenizer suites/unit/test_tokenizer_vectors suites/unit/test_added_tokens \
+	suites/unit/test_vocabulary suites/unit/test_sentencepiece suites/unit/test_text_stream suites/unit/test_chat
 suites_unit_test_tokenizer_SOURCES = suites/unit/test_tokenizer.c
 suites_unit_test_tokenizer_vectors_SOURCES = suites/unit/test_tokenizer_vectors.c
 suites_unit_test_added_tokens_SOURCES = suites/unit/test_added_tokens.c
@@ -114,8 +115,8 @@ suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources) $(ot
 check_PROGRAMS += suites/unit/test_history_scale
 suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_history_scale_SOURCES = \
-	src/cli/asked.c src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/cmd_steps.c src/cli/filter.c src/cli/fleet.c \
-	src/cli/regress_call.c src/cli/run_name.c src/cli/rows.c src/cli/table.c \
+	src/cli/asked.c src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/cmd_steps.c src/cli/filter.c \
+	src/cli/fleet.c src/cli/regress_call.c src/cli/run_name.c src/cli/rows.c src/cli/table.c \
 	suites/unit/test_history_scale.c \
 	suites/unit/statement_trace.c suites/unit/statement_trace.h
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.
@@ -187,6 +188,7 @@ check_PROGRAMS += suites/unit/test_web_none
 suites_unit_test_web_none_SOURCES = src/web/server_none.c suites/unit/test_web_none.c
 if WITH_LIBMICROHTTPD
 check_PROGRAMS += suites/unit/test_web_server
-suites_unit_test_web_server_SOURCES = src/web/libmicrohttpd.c src/web/libmicrohttpd.h src/web/server.c suites/unit/test_web_server.c
+suites_unit_test_web_server_SOURCES = src/web/libmicrohttpd.c src/web/libmicrohttpd.h src/web/server.c \
+	suites/unit/test_web_server.c
 suites_unit_test_web_server_CPPFLAGS = $(AM_CPPFLAGS) $(LIBMICROHTTPD_CFLAGS)
 endif

@@ -3,15 +3,15 @@
 
 usage: torch_sdpa.py < requests > records
 
-A request is a JSON line: {"key", "name": cudnn|flash|efficient|math, "n_batch", "n_heads", "n_kv_heads", "n_queries", "n_keys",
-"head_dim", "causal", "bytes", "flops", "seed"}. Each is answered by one line with the lists of a record of results.ndjson: "key",
-"status" (pass, skip or fail), "reason", "timings" (kind graph; warm, and cold: inputs rotated past twice the L2; each with its
-samples in ns), "errors" (some rows against float64) and "metrics". Where PyTorch or a GPU is missing every answer is a skip that
-says so. The process ends at the end of its input.
+A request is a JSON line: {"key", "name": cudnn|flash|efficient|math, "n_batch", "n_heads", "n_kv_heads", "n_queries",
+"n_keys", "head_dim", "causal", "bytes", "flops", "seed"}. Each is answered by one line with the lists of a record of
+results.ndjson: "key", "status" (pass, skip or fail), "reason", "timings" (kind graph; warm, and cold: inputs rotated
+past twice the L2; each with its samples in ns), "errors" (some rows against float64) and "metrics". Where PyTorch or a
+GPU is missing every answer is a skip that says so. The process ends at the end of its input.
 
 A sample is the time, by events, of one CUDA graph of many launches on one stream, each dependent on the one before,
-divided by them; calls of more than 0.3 ms and 100 TFLOP/s are timed in bursts, a sample and a pause of 40 ms, so that the limit on
-power is not what is measured. Inputs are normal values in float16, outputs float16.
+divided by them; calls of more than 0.3 ms and 100 TFLOP/s are timed in bursts, a sample and a pause of 40 ms, so that
+the limit on power is not what is measured. Inputs are normal values in float16, outputs float16.
 """
 
 import json

@@ -3,9 +3,10 @@
 
 usage: torch_ops.py --kigo PATH [--backend NAME] [--dtype f32|f16] [--seed N] [--op NAME]
 
-Inputs go through `kigo op` as safetensors, in the precision asked for, so that both sides compute with the same numbers.
-Each case prints one JSON line: what was compared, the largest error, and `margin`, the largest error as a share of its bound.
-The bound is made element by element from what the arithmetic allows (`why`); a margin above 1 fails.
+Inputs go through `kigo op` as safetensors, in the precision asked for, so that both sides compute with the same
+numbers. Each case prints one JSON line: what was compared, the largest error, and `margin`, the largest error as a
+share of its bound. The bound is made element by element from what the arithmetic allows (`why`); a margin above 1
+fails.
 
 Exit code: 0 all within their bounds, 1 not so, 77 PyTorch is missing (the reason is on standard error).
 """
@@ -54,7 +55,8 @@ def write_safetensors(path, tensors):
         tensor = tensor.contiguous()
         raw = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
         begin = sum(len(d) for d in data)
-        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, begin + len(raw)]}
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [begin, begin + len(raw)]}
         data.append(raw)
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
@@ -131,11 +133,13 @@ def rmsnorm_cases(m):
         want = xd / torch.sqrt((xd * xd).mean(-1, keepdim=True) + float32(eps)) * weight.double()
         error = want.abs() * (math.log2(cols) + 6) * ROUND_F32
         yield Case("rmsnorm", f"{rows}x{cols}", {"x": x, "weight": weight}, {"eps": eps}, {"out": want},
-                   {"out": m.rounded(want, error)}, "a tree sum of n squares in float32, then root, quotient and products")
+                   {"out": m.rounded(want, error)},
+                   "a tree sum of n squares in float32, then root, quotient and products")
 
 
 def layernorm_cases(m):
-    for rows, cols, eps, offset, with_bias in ((1, 768, 1e-5, 0.0, True), (5, 897, 1e-5, 3.0, True), (3, 1600, 1e-6, -200.0, False)):
+    for rows, cols, eps, offset, with_bias in ((1, 768, 1e-5, 0.0, True), (5, 897, 1e-5, 3.0, True),
+                                               (3, 1600, 1e-6, -200.0, False)):
         x, weight = m.normal(rows, cols, mean=offset), m.vector(cols, 0.1, 1.0)
         tensors, bias = {"x": x, "weight": weight}, None
         if with_bias:
@@ -143,9 +147,11 @@ def layernorm_cases(m):
         eps = float32(eps)
         want = F.layer_norm(x.double(), (cols,), weight.double(), bias.double() if with_bias else None, eps)
         unit = want.abs() + weight.double().abs() + (bias.double().abs() if with_bias else 0)
-        yield Case("layernorm", f"{rows}x{cols} mean={offset:g}{' bias' if with_bias else ''}", tensors, {"eps": eps}, {"out": want},
+        yield Case("layernorm", f"{rows}x{cols} mean={offset:g}{' bias' if with_bias else ''}", tensors, {"eps": eps},
+                   {"out": want},
                    {"out": m.rounded(want, unit * (math.log2(cols) + 8) * ROUND_F32)},
-                   "tree sums of n differences and squares in float32, the mean corrected, then root, quotient, products and sum")
+                   "tree sums of n differences and squares in float32, the mean corrected, then root, quotient, "
+                   "products and sum")
 
 
 def linear_cases(m):
@@ -164,9 +170,10 @@ def linear_cases(m):
 
 def rope_cases(m):
     for rows, heads, dim, n_rot, position, interleaved, with_factors, magnitude in (
-            (5, 14, 64, 64, 0, 0, False, 1.0), (3, 8, 96, 96, 4093, 0, False, 1.0), (4, 4, 128, 128, 32765, 1, True, 1.0),
-            (2, 3, 80, 32, 131000, 1, False, 1.0), (6, 2, 64, 48, 997, 0, True, 1.0), (5, 8, 64, 64, 4099, 0, True, 1.3465736),
-            (3, 4, 96, 72, 997, 1, True, 0.75)):
+            (5, 14, 64, 64, 0, 0, False, 1.0), (3, 8, 96, 96, 4093, 0, False, 1.0),
+            (4, 4, 128, 128, 32765, 1, True, 1.0),
+            (2, 3, 80, 32, 131000, 1, False, 1.0), (6, 2, 64, 48, 997, 0, True, 1.0),
+            (5, 8, 64, 64, 4099, 0, True, 1.3465736), (3, 4, 96, 72, 997, 1, True, 0.75)):
         magnitude = float32(magnitude)
         x = m.normal(rows, heads, dim)
         base, scale = 500000.0, 0.25 if with_factors else 1.0
@@ -184,11 +191,13 @@ def rope_cases(m):
         a, b = x.double()[..., first], x.double()[..., second]
         want[..., first], want[..., second] = (a * cos - b * sin) * magnitude, (a * sin + b * cos) * magnitude
         error = torch.full_like(want, 4 * ROUND_F32 * math.sqrt(2) * x.abs().max().item() * max(1, magnitude))
-        yield Case("rope", f"{rows}x{heads}x{dim} rot={n_rot} at={position} interleaved={interleaved} magnitude={magnitude:g}", tensors,
-                   {"first_position": position, "n_rot": n_rot, "interleaved": interleaved, "base": base, "scale": scale,
-                    "magnitude": magnitude},
+        yield Case("rope", f"{rows}x{heads}x{dim} rot={n_rot} at={position} interleaved={interleaved} "
+                   f"magnitude={magnitude:g}", tensors,
+                   {"first_position": position, "n_rot": n_rot, "interleaved": interleaved, "base": base,
+                    "scale": scale, "magnitude": magnitude},
                    {"out": want}, {"out": m.rounded(want, error)},
-                   "cos, sin, two products and a sum in float32 of exact angles, times the magnitude; what does not turn is copied")
+                   "cos, sin, two products and a sum in float32 of exact angles, times the magnitude; what does not "
+                   "turn is copied")
 
 
 def kv_write_cases(m):
@@ -199,7 +208,8 @@ def kv_write_cases(m):
     want["k_cache"][:, position : position + rows] = k.double().transpose(0, 1)
     want["v_cache"][:, position : position + rows] = v.double().transpose(0, 1)
     yield Case("kv_write", f"{rows} rows at {position} of {n_ctx}", {"k": k, "v": v},
-               {"n_ctx": n_ctx, "first_position": position}, want, {name: m.rounded(w, 0 * w) for name, w in want.items()},
+               {"n_ctx": n_ctx, "first_position": position}, want,
+               {name: m.rounded(w, 0 * w) for name, w in want.items()},
                "rows are copied, rounded once; the rest stays zero")
 
 
@@ -225,7 +235,8 @@ def attention_cases(m):
             (1, 1, 14, 2, 64, 1, 0, None), (1, 513, 14, 2, 64, 1, 0, None), (64, 64, 8, 8, 96, 1, 0, None),
             (17, 65, 6, 2, 64, 1, 0, None), (65, 65, 4, 1, 128, 1, 0, None), (9, 40, 4, 2, 80, 0, 0, None),
             (33, 129, 8, 2, 64, 1, 16, None), (1, 1025, 8, 2, 128, 1, 128, None), (1, 1, 8, 1, 64, 1, 0, 1.0),
-            (1, 513, 8, 1, 64, 1, 128, 1.0), (65, 65, 16, 2, 64, 1, 0, 1.0), (33, 161, 8, 1, 64, 1, 32, 3.0), (7, 40, 4, 2, 80, 0, 0, 8.0)):
+            (1, 513, 8, 1, 64, 1, 128, 1.0), (65, 65, 16, 2, 64, 1, 0, 1.0), (33, 161, 8, 1, 64, 1, 32, 3.0),
+            (7, 40, 4, 2, 80, 0, 0, 8.0)):
         q, k, v = m.normal(rows, heads, dim), m.normal(keys, kv_heads, dim), m.normal(keys, kv_heads, dim)
         tensors = {"q": q, "k": k, "v": v}
         qd, kd, vd = (t.double().transpose(0, 1) for t in (q, k, v))
@@ -243,11 +254,12 @@ def attention_cases(m):
         error = largest * (4 + products) * 2 * ROUND_F32
         if m.dtype == torch.float16:
             error += largest * 3 * ROUND_F16
-        yield Case("attention", f"rows={rows} keys={keys} heads={heads}/{kv_heads} dim={dim} causal={causal} window={window}"
-                   f"{'' if sink is None else f' sinks={sink:g}'}", tensors, {"causal": causal, "window": window}, {"out": want},
+        yield Case("attention", f"rows={rows} keys={keys} heads={heads}/{kv_heads} dim={dim} causal={causal} "
+                   f"window={window}{'' if sink is None else f' sinks={sink:g}'}", tensors,
+                   {"causal": causal, "window": window}, {"out": want},
                    {"out": m.rounded(want, torch.full_like(want, error))},
-                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum to 1, "
-                   "and in f16 may be halves themselves")
+                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum "
+                   "to 1, and in f16 may be halves themselves")
 
 
 def sdpa_cases(m):
@@ -255,7 +267,8 @@ def sdpa_cases(m):
             (1, 1, 1, 8, 8, 64, 0, 0, 0, 0), (2, 65, 65, 4, 2, 64, 1, 0, 0, 0), (1, 17, 513, 14, 2, 64, 1, 0, 1, 0),
             (1, 130, 63, 4, 1, 128, 1, 0, 0, 0), (1, 33, 127, 8, 2, 80, 1, 16, 1, 0), (2, 9, 40, 4, 4, 96, 0, 0, 1, 0),
             (1, 65, 65, 8, 2, 64, 1, 0, 1, 1), (2, 3, 200, 6, 3, 128, 0, 0, 0, 1)):
-        shapes = {"q": (batch, heads, queries, dim), "k": (batch, kv_heads, keys, dim), "v": (batch, kv_heads, keys, dim)}
+        shapes = {"q": (batch, heads, queries, dim), "k": (batch, kv_heads, keys, dim),
+                  "v": (batch, kv_heads, keys, dim)}
         tensors, values = {}, {}
         for name, shape in shapes.items():
             if quantized:
@@ -269,17 +282,20 @@ def sdpa_cases(m):
         if with_sinks:
             tensors["sinks"] = m.vector(heads)
         scale = float32(1 / math.sqrt(dim))
-        want = sdpa_want(values["q"], values["k"], values["v"], sdpa_mask(queries, keys, causal, window), scale, tensors.get("sinks"))
-        products = scale * (values["q"].abs() @ values["k"].abs().repeat_interleave(heads // kv_heads, 1).transpose(2, 3)).max().item()
+        want = sdpa_want(values["q"], values["k"], values["v"], sdpa_mask(queries, keys, causal, window), scale,
+                         tensors.get("sinks"))
+        products = scale * (values["q"].abs() @ values["k"].abs().repeat_interleave(heads // kv_heads, 1).transpose(
+            2, 3)).max().item()
         largest = values["v"].abs().max().item()
         error = largest * (4 + products) * 2 * ROUND_F32
         if m.dtype == torch.float16:
             error += largest * 3 * ROUND_F16
-        yield Case("sdpa", f"B={batch} Sq={queries} Sk={keys} H={heads}/{kv_heads} D={dim} causal={causal} window={window} "
-                   f"sinks={with_sinks}{' E4M3' if quantized else ''}", tensors, {"causal": causal, "window": window}, {"out": want},
+        yield Case("sdpa", f"B={batch} Sq={queries} Sk={keys} H={heads}/{kv_heads} D={dim} causal={causal} "
+                   f"window={window} sinks={with_sinks}{' E4M3' if quantized else ''}", tensors,
+                   {"causal": causal, "window": window}, {"out": want},
                    {"out": m.rounded(want, torch.full_like(want, error))},
-                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum to 1, "
-                   "and in f16 may be halves themselves")
+                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum "
+                   "to 1, and in f16 may be halves themselves")
 
 
 def sdpa_quantize_cases(m):
@@ -291,20 +307,24 @@ def sdpa_quantize_cases(m):
         want = {"out": (torch.round(quotient / step) * step).clamp(-448, 448), "scale": scale.double()}
         yield Case("sdpa_quantize", f"{batch}x{heads}x{rows}x{dim} x={deviation:g}", {"x": x}, {}, want,
                    {name: torch.zeros_like(w) for name, w in want.items()},
-                   "quotients in float32 rounded to nearest even, to 3 bits after the first or to multiples of 2^-9: the same numbers")
+                   "quotients in float32 rounded to nearest even, to 3 bits after the first or to multiples of 2^-9: "
+                   "the same numbers")
 
 
 def softmax_cases(m):
-    for rows, cols, deviation, scale, masked in ((1, 513, 3.0, 1.0, False), (65, 65, 8.0, 0.125, True), (3, 4099, 2.0, 1.0, False)):
+    for rows, cols, deviation, scale, masked in ((1, 513, 3.0, 1.0, False), (65, 65, 8.0, 0.125, True),
+                                                 (3, 4099, 2.0, 1.0, False)):
         x = m.normal(rows, cols, deviation=deviation)
         if masked:
             x[torch.ones(rows, cols, dtype=torch.bool).triu(1)] = -math.inf
         exponent = x.double() * scale
         want = F.softmax(exponent, -1)
         span = (exponent.amax(-1, keepdim=True) - exponent).nan_to_num(posinf=0.0)
-        yield Case("softmax", f"{rows}x{cols} scale={scale:g}{' causal' if masked else ''}", {"x": x}, {"scale": scale}, {"out": want},
+        yield Case("softmax", f"{rows}x{cols} scale={scale:g}{' causal' if masked else ''}", {"x": x}, {"scale": scale},
+                   {"out": want},
                    {"out": m.rounded(want, want * (2 * math.log2(cols) + 16 + 2 * span) * ROUND_F32)},
-                   "exponents rounded twice, exponentials, a tree sum of n, a quotient and a product in float32; masked gives 0")
+                   "exponents rounded twice, exponentials, a tree sum of n, a quotient and a product in float32; "
+                   "masked gives 0")
 
 
 def add_cases(m):
@@ -315,20 +335,21 @@ def add_cases(m):
 
 
 def swiglu_cases(m):
-    for deviation, limit, alpha, up_offset in ((1.0, 0.0, 1.0, 0.0), (10.0, 0.0, 1.0, 0.0), (4.0, 7.0, 1.702, 1.0), (30.0, 7.0, 1.702, 1.0),
-                                               (4.0, 1.0, 1.0, -0.5)):
-        gate, up, alpha = m.normal(3, 4865, deviation=deviation), m.normal(3, 4865, deviation=max(1, limit)), float32(alpha)
+    for deviation, limit, alpha, up_offset in ((1.0, 0.0, 1.0, 0.0), (10.0, 0.0, 1.0, 0.0), (4.0, 7.0, 1.702, 1.0),
+                                               (30.0, 7.0, 1.702, 1.0), (4.0, 1.0, 1.0, -0.5)):
+        gate, up, alpha = (m.normal(3, 4865, deviation=deviation), m.normal(3, 4865, deviation=max(1, limit)),
+                           float32(alpha))
         g, u = gate.double(), up.double()
         if limit > 0:
             g, u = g.clamp(max=limit), u.clamp(-limit, limit)
         want = g * torch.sigmoid(alpha * g) * (u + up_offset)
         exponent = 0 if alpha == 1 else (alpha * g).abs().clamp(max=88) * torch.sigmoid(-alpha * g)
-        yield Case("swiglu", f"3x4865 gate={deviation:g} limit={limit:g} alpha={alpha:g} up_offset={up_offset:g}", {"gate": gate, "up": up},
-                   {"limit": limit, "alpha": alpha, "up_offset": up_offset}, {"out": want},
-                   {"out": m.rounded(want, want.abs() * (8 + exponent) * ROUND_F32 + (g * (u + up_offset)).abs() * (1 + 2.0**-12) * 2.0**-128 +
-                                     2.0**-149)},
-                   "an exponential within two units in the last place, of an exponent rounded once unless alpha is 1, infinite from 2^128 on; "
-                   "sums, a quotient and a product")
+        yield Case("swiglu", f"3x4865 gate={deviation:g} limit={limit:g} alpha={alpha:g} up_offset={up_offset:g}",
+                   {"gate": gate, "up": up}, {"limit": limit, "alpha": alpha, "up_offset": up_offset}, {"out": want},
+                   {"out": m.rounded(want, want.abs() * (8 + exponent) * ROUND_F32 +
+                                     (g * (u + up_offset)).abs() * (1 + 2.0**-12) * 2.0**-128 + 2.0**-149)},
+                   "an exponential within two units in the last place, of an exponent rounded once unless alpha is 1, "
+                   "infinite from 2^128 on; sums, a quotient and a product")
 
 
 def gelu_cases(m):
@@ -337,16 +358,19 @@ def gelu_cases(m):
             x = m.normal(3, 4865, deviation=deviation)
             want = F.gelu(x.double(), approximate="none" if erf else "tanh")
             exponent = 0 if erf else (1.6 * x.double().abs() + 0.072 * x.double().abs() ** 3).clamp(max=88)
-            yield Case("gelu", f"3x4865 {'erf' if erf else 'tanh'} x={deviation}", {"x": x}, {"erf": erf}, {"out": want},
-                       {"out": m.rounded(want, want.abs() * (12 + 4 * exponent) * ROUND_F32 + x.double().abs() * 2.0**-52)},
-                       "tanh: an exponential of an exponent rounded four times, a sum and a quotient; erf: five units in the last place; "
-                       "PyTorch itself loses |x| 2^-52 to a difference from 1")
+            yield Case("gelu", f"3x4865 {'erf' if erf else 'tanh'} x={deviation}", {"x": x}, {"erf": erf},
+                       {"out": want},
+                       {"out": m.rounded(want, want.abs() * (12 + 4 * exponent) * ROUND_F32 +
+                                         x.double().abs() * 2.0**-52)},
+                       "tanh: an exponential of an exponent rounded four times, a sum and a quotient; erf: five units "
+                       "in the last place; PyTorch itself loses |x| 2^-52 to a difference from 1")
 
 
 def router_cases(m):
     """Of equal logits the lower expert comes first, as a stable sort has them."""
-    for rows, n_experts, n_used, deviation, rounded in ((1, 32, 4, 2.0, False), (67, 32, 4, 2.0, True), (9, 5, 5, 20.0, False),
-                                                        (3, 1, 1, 1.0, False), (5, 1024, 37, 3.0, True)):
+    for rows, n_experts, n_used, deviation, rounded in ((1, 32, 4, 2.0, False), (67, 32, 4, 2.0, True),
+                                                        (9, 5, 5, 20.0, False), (3, 1, 1, 1.0, False),
+                                                        (5, 1024, 37, 3.0, True)):
         logits = m.vector((rows, n_experts), deviation=deviation)
         logits = logits.round() if rounded else logits
         chosen, ids = torch.sort(logits.double(), dim=-1, descending=True, stable=True)
@@ -372,23 +396,26 @@ def experts_linear_cases(m):
         rows = x.double().repeat_interleave(len(ids) // len(x), 0)
         want = torch.einsum("ri,roi->ro", rows, weight.double()[ids]) + b
         unit = torch.einsum("ri,roi->ro", rows.abs(), weight.double().abs()[ids]) + abs(b)
-        yield Case("experts_linear", f"M={len(ids)}{' shared' if shared else ''} N={n_out} K={n_in} experts={n_used}/{n_experts}"
-                   f"{' bias' if bias else ''}", tensors, {}, {"out": want},
+        yield Case("experts_linear", f"M={len(ids)}{' shared' if shared else ''} N={n_out} K={n_in} "
+                   f"experts={n_used}/{n_experts}{' bias' if bias else ''}", tensors, {}, {"out": want},
                    {"out": m.rounded(want, unit * (8 + math.sqrt(n_in)) * ROUND_F32)},
                    "float32 sums of K products err by about sqrt(K) roundings of sum|x w|")
 
 
 def experts_combine_cases(m):
-    for rows, n_used, n_cols, with_residual in ((1, 4, 2880, True), (5, 4, 97, False), (33, 1, 64, True), (3, 7, 1025, True)):
+    for rows, n_used, n_cols, with_residual in ((1, 4, 2880, True), (5, 4, 97, False), (33, 1, 64, True),
+                                                (3, 7, 1025, True)):
         x, weights = m.normal(rows, n_used, n_cols), F.softmax(m.vector((rows, n_used)), -1)
         tensors = {"x": x, "weights": weights}
         want, unit = (torch.einsum("rj,rji->ri", weights.double(), part) for part in (x.double(), x.double().abs()))
         if with_residual:
             tensors["residual"] = residual = m.normal(rows, n_cols, deviation=8.0)
             want, unit = want + residual.double(), unit + residual.double().abs()
-        yield Case("experts_combine", f"{rows}x{n_used}x{n_cols}{' residual' if with_residual else ''}", tensors, {}, {"out": want},
+        yield Case("experts_combine", f"{rows}x{n_used}x{n_cols}{' residual' if with_residual else ''}", tensors, {},
+                   {"out": want},
                    {"out": m.rounded(want, unit * (n_used + 1) * ROUND_F32)},
-                   "float32 products and sums of n_used terms and the residual, each rounding at most the sum of magnitudes")
+                   "float32 products and sums of n_used terms and the residual, each rounding at most the sum of "
+                   "magnitudes")
 
 
 MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "layernorm": layernorm_cases, "linear": linear_cases,
@@ -404,7 +431,8 @@ ABSENT = {("cuda", "f32"): {"sdpa", "sdpa_quantize"}}
 def run(case, options, folder):
     given, got = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
     write_safetensors(given, case.tensors)
-    command = [options.kigo, "op", case.op, "--in", given, "-o", got, "--backend", options.backend, "--dtype", options.dtype]
+    command = [options.kigo, "op", case.op, "--in", given, "-o", got, "--backend", options.backend,
+               "--dtype", options.dtype]
     for key, value in case.params.items():
         command += ["--param", f"{key}={value}"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -444,7 +472,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--op", choices=sorted(MAKERS), help="this operation only")
     options = parser.parse_args()
-    listed = json.loads(subprocess.run([options.kigo, "op", "--list", "--json"], capture_output=True, check=True).stdout)
+    listed = json.loads(subprocess.run([options.kigo, "op", "--list", "--json"], capture_output=True,
+                                       check=True).stdout)
     unknown = [row["op"] for row in listed if row["op"] not in MAKERS]
     if unknown:
         print(f"no PyTorch reference for {', '.join(unknown)}", file=sys.stderr)

@@ -21,5 +21,7 @@ check_PROGRAMS += suites/bench/bench_mxfp4
 suites_bench_bench_mxfp4_SOURCES = suites/bench/bench_mxfp4.c
 check_PROGRAMS += suites/bench/bench_attention_step
 suites_bench_bench_attention_step_SOURCES = suites/bench/bench_attention_step.c
+check_PROGRAMS += suites/bench/bench_fused
+suites_bench_bench_fused_SOURCES = suites/bench/bench_fused.c
 check_PROGRAMS += suites/bench/bench_linear_formats
 suites_bench_bench_linear_formats_SOURCES = suites/bench/bench_linear_formats.c

@@ -250,7 +250,7 @@ static void without_ssh_keygen(struct kg_record *rec, const void *arg) {
         int exit_code;
         const char *says;
     } rows[] = {
-        { ARGS(kg_program_path(), "verify", dir), KG_EXIT_OK, "not checked" },
+        { ARGS(kg_program_path(), "verify", dir, "--bundles", b.root), KG_EXIT_OK, "not checked" },
         { ARGS(kg_program_path(), "verify", dir, "--allowed-signers", b.allowed), KG_EXIT_USAGE,
           "cannot run ssh-keygen" },
         { ARGS(kg_program_path(), "sign", dir, "--again", "--key", b.key), KG_EXIT_USAGE, "cannot run ssh-keygen" },

@@ -3,6 +3,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/as_llama.c suites/support/as_llama.h \
 	suites/support/asked_history.c suites/support/asked_history.h \
 	suites/support/attention_step.c suites/support/attention_step.h \
+	suites/support/fused_chain.c suites/support/fused_chain.h \
 	suites/support/bundle_maker.c suites/support/bundle_reseal.c suites/support/bundle_maker.h \
 	suites/support/chi_square.c suites/support/chi_square.h \
 	suites/support/counters.c suites/support/counters.h \

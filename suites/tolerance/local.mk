@@ -63,3 +63,5 @@ check_PROGRAMS += suites/tolerance/test_device_weights
 suites_tolerance_test_device_weights_SOURCES = suites/tolerance/test_device_weights.c
 check_PROGRAMS += suites/tolerance/test_unasked_rows
 suites_tolerance_test_unasked_rows_SOURCES = suites/tolerance/test_unasked_rows.c
+check_PROGRAMS += suites/tolerance/test_fused
+suites_tolerance_test_fused_SOURCES = suites/tolerance/test_fused.c

@@ -54,8 +54,10 @@ static const struct form {
     bool adds, few;
     struct kg_tolerance tol;
 } FORMS[] = {
+/* The same numbers wherever one product's sum is rounded before y is added. */
+#define FAR "the library may split a sum that y is added to in another way, and did not where it was measured"
 #define HALVES                                                                                                         \
-    { .nmse = KG_LAYER_NMSE_F16, .why = KG_LAYER_WHY_F16 }
+    { .nmse = 2e-5, .why = "two ways that round to float16 in other places: up to 1.2e-6 of these models' logits" }
     { "f16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_F16, true, true, HALVES },
     { "f32",
       KG_PRECISION_F32,
@@ -63,15 +65,23 @@ static const struct form {
       KG_DTYPE_F32,
       true,
       false,
-      { .nmse = 3e-12, .why = "a product and a sum rounded to float32 once, not twice: 2^-24 of either" } },
+      { .nmse = 3e-12, .why = "a product and a sum rounded to float32 once, not twice: 2^-24 of either", .far = FAR } },
     { "f32_kv_f16",
       KG_PRECISION_F32,
       KG_PRECISION_F16,
       KG_DTYPE_F32,
       true,
       false,
-      { .nmse = 3e-9, .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it" } },
-    { "bf16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_BF16, false, false, HALVES },
+      { .nmse = 3e-9,
+        .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it",
+        .far = FAR } },
+    { "bf16",
+      KG_PRECISION_F16,
+      KG_PRECISION_F16,
+      KG_DTYPE_BF16,
+      false,
+      false,
+      { .nmse = 2e-5, .why = "as of float16 matrices, whose roundings are the same", .far = FAR } },
     { "q8_0", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q8_0, true, false, HALVES },
     { "q4_k", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q4_K, true, false, HALVES },
 #undef HALVES

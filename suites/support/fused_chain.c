@@ -1,0 +1,175 @@
+#include "suites/support/fused_chain.h"
+#include "base/buffer.h"
+#include "suites/harness/must.h"
+#include <stdlib.h>
+
+enum { MOST_NODES = 8 };
+
+const char *kg_chain_name(enum kg_chain_kind kind) {
+    static const char *const NAMES[KG_N_CHAINS] = {
+        [KG_CHAIN_NORM_QKV] = "norm_qkv", [KG_CHAIN_NORM_SWIGLU] = "norm_swiglu", [KG_CHAIN_RESIDUAL] = "residual"
+    };
+    return NAMES[kind];
+}
+
+uint32_t kg_chain_n_matrices(enum kg_chain_kind kind) {
+    static const uint32_t N[KG_N_CHAINS] = {
+        [KG_CHAIN_NORM_QKV] = 3, [KG_CHAIN_NORM_SWIGLU] = 2, [KG_CHAIN_RESIDUAL] = 1
+    };
+    return N[kind];
+}
+
+uint32_t kg_chain_outputs(const struct kg_chain_shape *s, uint32_t matrix) {
+    return s->kind != KG_CHAIN_NORM_QKV ? s->n_out : (matrix == 0 ? s->n_heads : s->n_kv_heads) * s->head_dim;
+}
+
+/* A layer that is being written. */
+struct emitter {
+    const struct kg_chain_shape *shape;
+    const struct kg_chain_memory *memory;
+    enum kg_precision precision;
+    int layer;
+    struct kg_node *at;
+};
+
+static union kg_op_args *emit(struct emitter *e, enum kg_op op) {
+    *e->at = (struct kg_node){ .op = op, .layer = e->layer, .rows_per_id = 1 };
+    return &e->at++->args;
+}
+
+static void norm(struct emitter *e) {
+    emit(e, KG_OP_rmsnorm)->rmsnorm = (struct kg_rmsnorm_args){ .activations = e->precision,
+                                                                .x = e->memory->x,
+                                                                .weight = e->memory->norm,
+                                                                .y = e->memory->normed,
+                                                                .n_cols = e->shape->n_in,
+                                                                .eps = e->shape->eps };
+}
+
+static void linear(struct emitter *e, const void *x, uint32_t matrix) {
+    const struct kg_chain_memory *m = e->memory;
+    const enum kg_dtype dtype = e->precision == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    emit(e, KG_OP_linear)->linear = (struct kg_linear_args){
+        .activations = e->precision,
+        .output = e->precision,
+        .x = x,
+        .weight = { m->w[matrix], dtype, kg_chain_outputs(e->shape, matrix), e->shape->n_in },
+        .bias = m->bias[matrix],
+        .y = m->y[matrix],
+        .workspace = m->workspace,
+    };
+}
+
+static void rope(struct emitter *e, uint32_t matrix, uint32_t n_heads) {
+    emit(e, KG_OP_rope)->rope = (struct kg_rope_args){ .activations = e->precision,
+                                                       .x = e->memory->y[matrix],
+                                                       .y = e->memory->y[matrix],
+                                                       .n_heads = n_heads,
+                                                       .head_dim = e->shape->head_dim,
+                                                       .n_rot = e->shape->head_dim,
+                                                       .pairing = KG_ROPE_HALF,
+                                                       .freq_base = 10000,
+                                                       .freq_scale = 1,
+                                                       .magnitude = 1 };
+}
+
+static void norm_qkv(struct emitter *e) {
+    const struct kg_chain_shape *s = e->shape;
+    const struct kg_chain_memory *m = e->memory;
+    norm(e);
+    for (uint32_t i = 0; i < 3; i++) linear(e, m->normed, i);
+    rope(e, 0, s->n_heads);
+    rope(e, 1, s->n_kv_heads);
+    emit(e, KG_OP_kv_write)->kv_write = (struct kg_kv_write_args){ .activations = e->precision,
+                                                                   .kv = e->precision,
+                                                                   .k = m->y[1],
+                                                                   .v = m->y[2],
+                                                                   .k_cache = m->k_cache,
+                                                                   .v_cache = m->v_cache,
+                                                                   .n_kv_heads = s->n_kv_heads,
+                                                                   .head_dim = s->head_dim,
+                                                                   .n_ctx = s->n_ctx };
+}
+
+static void norm_swiglu(struct emitter *e) {
+    const struct kg_chain_memory *m = e->memory;
+    norm(e);
+    for (uint32_t i = 0; i < 2; i++) linear(e, m->normed, i);
+    emit(e, KG_OP_swiglu)->swiglu = (struct kg_swiglu_args){
+        .activations = e->precision, .gate = m->y[0], .up = m->y[1], .y = m->y[0], .n_cols = e->shape->n_out, .alpha = 1
+    };
+}
+
+static void residual(struct emitter *e) {
+    const struct kg_chain_memory *m = e->memory;
+    linear(e, m->x, 0);
+    emit(e, KG_OP_add)->add = (struct kg_add_args){
+        .activations = e->precision, .a = m->residual, .b = m->y[0], .y = m->residual, .n_cols = e->shape->n_out
+    };
+}
+
+void kg_fused_chain_open(struct kg_backend *backend, const struct kg_chain_shape *shape, enum kg_precision precision,
+                         const struct kg_chain_memory *layers, uint32_t n_layers, void (*change)(struct kg_node *nodes),
+                         struct kg_fused_chain *c) {
+    static void (*const EMIT[KG_N_CHAINS])(struct emitter *) = {
+        [KG_CHAIN_NORM_QKV] = norm_qkv, [KG_CHAIN_NORM_SWIGLU] = norm_swiglu, [KG_CHAIN_RESIDUAL] = residual
+    };
+    struct kg_error err;
+    *c = (struct kg_fused_chain){ .backend = backend,
+                                  .nodes = kg_xcalloc((size_t)n_layers * MOST_NODES, sizeof *c->nodes),
+                                  .run = { .n_rows = shape->n_rows, .position = shape->position } };
+    struct emitter e = { .shape = shape, .precision = precision, .at = c->nodes };
+    for (uint32_t i = 0; i < n_layers; i++) {
+        e.layer = (int)i, e.memory = &layers[i];
+        EMIT[shape->kind](&e);
+    }
+    const uint32_t n = (uint32_t)(e.at - c->nodes);
+    c->plan = (struct kg_plan){ .nodes = c->nodes,
+                                .n_nodes = n,
+                                .n_cached = n,
+                                .n_body = n,
+                                .activations = precision,
+                                .residual = precision,
+                                .kv = precision,
+                                .max_rows = shape->n_rows,
+                                .n_ctx = shape->n_ctx,
+                                .workspace = layers[0].workspace };
+    if (change) change(c->nodes);
+    if (backend->ops->lower) kg_must(backend->ops->lower(backend, &c->plan, &c->lowered, &err), &err);
+}
+
+enum kg_status kg_fused_chain_run_apart(struct kg_fused_chain *c, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (uint32_t i = 0; i < c->plan.n_nodes && !status; i++)
+        status = kg_plan_run_node(c->backend, &c->nodes[i], &c->run, err);
+    return status;
+}
+
+enum kg_status kg_fused_chain_run(struct kg_fused_chain *c, struct kg_error *err) {
+    const struct kg_backend_ops *ops = c->backend->ops;
+    const struct kg_step_args step = { .run = c->run, .id = KG_ID_IN_PLACE };
+    if (!c->lowered) return kg_fused_chain_run_apart(c, err);
+    if (c->run.n_rows == 1) return ops->decode_step(c->backend, c->lowered, &step, err);
+    enum kg_status status = KG_OK;
+    for (uint32_t i = 0, n; i < c->plan.n_nodes && !status; i += n) {
+        status = ops->run_rows(c->backend, c->lowered, i, &c->run, &n, err);
+        if (status || n > 0) continue;
+        status = kg_plan_run_node(c->backend, &c->nodes[i], &c->run, err);
+        n = 1;
+    }
+    return status;
+}
+
+void kg_fused_chain_close(struct kg_fused_chain *c) {
+    if (c->lowered) c->backend->ops->free_lowered(c->backend, c->lowered);
+    free(c->nodes);
+    *c = (struct kg_fused_chain){ 0 };
+}
+
+const char *kg_fused_chain_kernel(const struct kg_fused_chain *c, uint32_t i) {
+    const struct kg_lowered *l = c->lowered;
+    if (!l) return NULL;
+    const struct kg_lowered_step *steps = c->run.n_rows == 1 ? l->steps : l->row_steps;
+    const uint32_t n = c->run.n_rows == 1 ? l->n_steps : l->n_row_steps;
+    return i < n && c->nodes[steps[i].first].layer == 0 ? steps[i].kernel : NULL;
+}

@@ -1,0 +1,64 @@
+/* A chain of a decoder layer's nodes that back ends fuse, by itself and at any shape: run as the back end lowers it, or
+ * node by node. Several layers in a row, each with its own memory, are one plan. */
+#ifndef KIGO_SUITES_FUSED_CHAIN_H
+#define KIGO_SUITES_FUSED_CHAIN_H
+
+#include "backend/backend.h"
+
+enum kg_chain_kind {
+    KG_CHAIN_NORM_QKV,    /* rmsnorm, q, k, v, rope, kv_write */
+    KG_CHAIN_NORM_SWIGLU, /* rmsnorm, gate, up, swiglu */
+    KG_CHAIN_RESIDUAL,    /* linear, add */
+    KG_N_CHAINS
+};
+enum { KG_CHAIN_MATRICES = 3 };
+
+struct kg_chain_shape {
+    enum kg_chain_kind kind;
+    uint32_t n_rows, n_in;                  /* n_in: columns of x */
+    uint32_t n_heads, n_kv_heads, head_dim; /* of NORM_QKV */
+    uint32_t n_out;                         /* of the others: gates, or columns of the residual stream */
+    uint32_t n_ctx, position;               /* of NORM_QKV's cache, and of row 0 */
+    float eps;
+};
+
+const char *kg_chain_name(enum kg_chain_kind kind); /* "norm_qkv" */
+uint32_t kg_chain_n_matrices(enum kg_chain_kind kind);
+uint32_t kg_chain_outputs(const struct kg_chain_shape *shape, uint32_t matrix); /* rows of the matrix */
+
+/* What a layer reads and writes, in back-end memory; activations and matrices of the precision, the rest float32. */
+struct kg_chain_memory {
+    const void *x;                        /* (n_rows, n_in) */
+    const float *norm;                    /* (n_in) */
+    const void *w[KG_CHAIN_MATRICES];     /* (outputs, n_in) */
+    const float *bias[KG_CHAIN_MATRICES]; /* (outputs), or NULL */
+    void *normed;                         /* (n_rows, n_in) */
+    void *y[KG_CHAIN_MATRICES];           /* (n_rows, outputs); of NORM_QKV y[0] and of NORM_SWIGLU y[0] is a result */
+    void *k_cache, *v_cache;              /* (n_kv_heads, n_ctx, head_dim), results */
+    void *residual;                       /* (n_rows, n_out), a result */
+    void *workspace;                      /* of linear; may be that of another layer */
+};
+
+struct kg_fused_chain {
+    struct kg_backend *backend;
+    struct kg_node *nodes;
+    struct kg_plan plan;
+    struct kg_run run;
+    struct kg_lowered *lowered; /* NULL if the back end lowers nothing */
+};
+
+/* `change`, unless NULL, makes a mistake in the nodes before the back end lowers them. Fails the case if it cannot. */
+void kg_fused_chain_open(struct kg_backend *backend, const struct kg_chain_shape *shape, enum kg_precision precision,
+                         const struct kg_chain_memory *layers, uint32_t n_layers, void (*change)(struct kg_node *nodes),
+                         struct kg_fused_chain *c);
+/* One row as a decode step, at first as launches and from the second time on as a captured graph; more rows as those of
+ * a prefill. */
+KG_WARN_UNUSED enum kg_status kg_fused_chain_run(struct kg_fused_chain *c, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_fused_chain_run_apart(struct kg_fused_chain *c, struct kg_error *err);
+void kg_fused_chain_close(struct kg_fused_chain *c);
+
+/* The kernels that the chain's rows are lowered to, of its first layer: "rmsnorm + q, k, v + rope + kv_write". NULL
+ * past the last. */
+const char *kg_fused_chain_kernel(const struct kg_fused_chain *c, uint32_t i);
+
+#endif

@@ -32,12 +32,13 @@ struct made {
     const char *op, *name, *dtype, *shape;
     const char *timing, *kind; /* NULL: a metric */
     const char *metric;
-    double value;      /* median in ns; the interval is 10% to either side */
-    const char *state; /* NULL: cold, of a model warm */
-    double rate;       /* TFLOP/s; 0: none */
-    double pipe_share; /* hardware counters; 0: none */
-    double params;     /* of a model; 0: Qwen2.5-0.5B's */
-    const char *layer; /* NULL: bench */
+    double value;       /* median in ns; the interval is 10% to either side */
+    const char *state;  /* NULL: cold, of a model warm */
+    double rate;        /* TFLOP/s; 0: none */
+    double pipe_share;  /* hardware counters; 0: none */
+    double params;      /* of a model; 0: Qwen2.5-0.5B's */
+    double weight_bits; /* of a parameter; 0: 16, of the second model 32 */
+    const char *layer;  /* NULL: bench */
 };
 
 static json_t *named(const char *name, const char *unit, double value) {
@@ -71,8 +72,10 @@ static json_t *result_of(struct kg_bundle *bundle, const struct made *m, const c
     if (m->timing) json_array_append_new(timings, timing_of(bundle, m));
     if (m->metric) json_array_append_new(metrics, named(m->metric, "bytes", m->value));
     if (strncmp(m->shape, "model=", 6) == 0) {
-        json_array_append_new(metrics, named("params", "count", m->params > 0 ? m->params : 494032768));
-        json_array_append_new(metrics, named("weights", "bytes", m->shape[6] == '0' ? 988e6 : 1976e6));
+        const double params = m->params > 0 ? m->params : 494032768;
+        const double bits = m->weight_bits > 0 ? m->weight_bits : m->shape[6] == '0' ? 16 : 32;
+        json_array_append_new(metrics, named("params", "count", params));
+        json_array_append_new(metrics, named("weights", "bytes", bits / 8 * params));
     }
     return json_pack("{s:s, s:s, s:n, s:I, s:I, s:o, s:o}", "key", key, "status", "pass", "reason", "started_us",
                      (json_int_t)1700000000000000, "duration_ns", (json_int_t)1000000, "timings", timings, "metrics",
@@ -258,6 +261,10 @@ static const struct made PHI3_RUN[] = {
     OF_MODEL("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, PHI3, 4e6),
     OF_MODEL("prefill", " prompt=512 tokens=1 ctx=528", "prefill", NULL, PHI3, 5e6),
 };
+static const struct made PHI3_MXFP4[] = {
+    { TIMED("model", "decode", "f16", "model=0 c.gguf prompt=16 tokens=256 ctx=272", "token", "host", 1e6),
+      .params = PHI3, .weight_bits = 5 },
+};
 
 /* MXFP4's tables and those of whole models: each goal against the run's figures, models each from the newest run that
  * has them, what is not there neither reached nor missed. */
@@ -302,7 +309,8 @@ static void headline_from_records(struct kg_record *rec, const void *arg) {
     static const char *const WITHOUT_CHECK[] = {
         "| --- |\n| Qwen2.5-0.5B, FP16 | ", /* and the GPU, where there is one */
         " | 2000 | 8 |  |  |\n| Phi-3-mini, FP16 | ",
-        " | 250 | 5 |  | llama.cpp 252, transformers 52, compiled 88 |\n| GPT-OSS-20B, MXFP4 experts | ",
+        " | 250 | 5 |  | llama.cpp 252, transformers 52, compiled 88 |\n| Phi-3-mini, MXFP4 | ",
+        " | 1000 |  |  |  |\n| GPT-OSS-20B, MXFP4 experts | ",
         " | 500 |  | 40 | llama.cpp 331 |\n\nRecords: `2",
         "`.\n<!-- kigo:end -->\n",
     };
@@ -316,6 +324,7 @@ static void headline_from_records(struct kg_record *rec, const void *arg) {
     seal(root, ROWS, KG_COUNT_OF(ROWS));
     seal(root, MEMORY, KG_COUNT_OF(MEMORY));
     seal(root, PHI3_RUN, KG_COUNT_OF(PHI3_RUN));
+    seal(root, PHI3_MXFP4, KG_COUNT_OF(PHI3_MXFP4)); /* a later run of as many parameters, in other bits */
     expect_made(page, root, WITHOUT_CHECK, KG_COUNT_OF(WITHOUT_CHECK));
     seal(root, &CHECK, 1);
     expect_made(page, root, WITH_CHECK, KG_COUNT_OF(WITH_CHECK));

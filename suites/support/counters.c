@@ -59,6 +59,17 @@ static void record_kernel(struct kg_record *rec, const struct kg_ncu_launches *l
     kg_buffer_free(&missing);
 }
 
+/* Of all kernels of one iteration. */
+static void record_sums(struct kg_record *rec, const struct kg_ncu_launches *launches) {
+    struct kg_ncu_figure sums[KG_NCU_SUMS];
+    char name[64];
+    kg_ncu_sums(launches, sums);
+    for (size_t i = 0; i < KG_NCU_SUMS; i++) {
+        snprintf(name, sizeof name, "ncu.sum.%s", sums[i].name);
+        if (!isnan(sums[i].value)) kg_record_metric(rec, name, sums[i].unit, sums[i].value / N_COUNTED);
+    }
+}
+
 void kg_bench_record_counters(struct kg_record *rec, const struct kg_bench_machine *machine) {
     if (strcmp(machine->name, "cuda") != 0 || !is_chosen(kg_record_key(rec))) return;
     struct kg_ncu_launches launches;
@@ -78,6 +89,7 @@ void kg_bench_record_counters(struct kg_record *rec, const struct kg_bench_machi
         n_kernels++;
         record_kernel(rec, &launches, launches.items[i].kernel, launches.items[i].kernel == main_kernel);
     }
+    record_sums(rec, &launches);
     kg_record_metric(rec, "ncu.kernels", "count", (double)n_kernels);
     kg_ncu_launches_free(&launches);
 }

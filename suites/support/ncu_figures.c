@@ -93,6 +93,18 @@ void kg_ncu_figures(const struct kg_ncu_launches *launches, const char *kernel,
     free(values);
 }
 
+void kg_ncu_sums(const struct kg_ncu_launches *launches, struct kg_ncu_figure sums[KG_NCU_SUMS]) {
+    static const struct row SUMS[KG_NCU_SUMS] = {
+        { "time", "ns", 1, { TIME }, NULL },
+        { "dram_bytes", "bytes", 1, { "dram__bytes_read.sum", "dram__bytes_write.sum" }, NULL },
+        { "l2_bytes", "bytes", 1, { "lts__t_bytes.sum" }, NULL },
+    };
+    for (size_t r = 0; r < KG_NCU_SUMS; r++) {
+        sums[r] = (struct kg_ncu_figure){ SUMS[r].name, SUMS[r].unit, launches->n_items > 0 ? 0 : NAN };
+        for (size_t i = 0; i < launches->n_items; i++) sums[r].value += figure_of(&SUMS[r], &launches->items[i]);
+    }
+}
+
 const char *kg_ncu_main_kernel(const struct kg_ncu_launches *launches) {
     const char *found = NULL;
     double most = -1;

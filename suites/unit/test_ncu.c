@@ -102,6 +102,28 @@ static void figures_by_hand(struct kg_record *rec, const void *arg) {
     kg_ncu_launches_free(&l);
 }
 
+/* Over launches of all kernels; what one of them has not is not a sum of the others. */
+static void sums_over_launches(struct kg_record *rec, const void *arg) {
+    static const char TWO[] = HEAD ROW("0", "a", "dram__bytes_read.sum", "byte", "1,000")
+        ROW("0", "a", "dram__bytes_write.sum", "byte", "10") ROW("0", "a", "gpu__time_duration.sum", "ns", "5")
+            ROW("0", "a", "lts__t_bytes.sum", "byte", "7") ROW("1", "b", "dram__bytes_read.sum", "byte", "200")
+                ROW("1", "b", "dram__bytes_write.sum", "byte", "0") ROW("1", "b", "gpu__time_duration.sum", "ns", "6");
+    struct kg_ncu_figure sums[KG_NCU_SUMS];
+    struct kg_ncu_launches l = parsed(TWO), none = { NULL, 0 };
+    (void)rec;
+    (void)arg;
+    kg_ncu_sums(&l, sums);
+    ck_assert_str_eq(sums[0].name, "time");
+    ck_assert_double_eq(sums[0].value, 11);
+    ck_assert_str_eq(sums[1].name, "dram_bytes");
+    ck_assert_double_eq(sums[1].value, 1210);
+    ck_assert_str_eq(sums[2].name, "l2_bytes");
+    ck_assert(isnan(sums[2].value));
+    kg_ncu_sums(&none, sums);
+    ck_assert(isnan(sums[0].value) && isnan(sums[1].value));
+    kg_ncu_launches_free(&l);
+}
+
 /* Each metric asked for once, and nothing that a list of them cannot hold. */
 static void asks_for_each_metric_once(struct kg_record *rec, const void *arg) {
     (void)rec;
@@ -262,6 +284,7 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "reads_what_ncu_writes", .run = reads_what_ncu_writes },
         { .name = "figures_by_hand", .run = figures_by_hand },
+        { .name = "sums_over_launches", .run = sums_over_launches },
         { .name = "asks_for_each_metric_once", .run = asks_for_each_metric_once },
         { .name = "odd_but_good", .run = odd_but_good },
         { .name = "recorded_where_asked_for", .run = recorded_where_asked_for },

@@ -55,7 +55,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/poem.c suites/support/poem.h \
 	suites/support/poet.h \
 	suites/support/publishers.c suites/support/publishers.h \
-	suites/support/run_kigo.c suites/support/run_kigo.h \
+	suites/support/routes.c suites/support/routes.h suites/support/run_kigo.c suites/support/run_kigo.h \
 	suites/support/sample_cases.c suites/support/sample_cases.h \
 	suites/support/sdpa_place.c \
 	suites/support/sdpa_problem.c suites/support/sdpa_problem.h \

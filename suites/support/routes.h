@@ -28,7 +28,7 @@ void kg_routes_take_down(struct kg_backend *backend, struct kg_routes *routes);
 void kg_routes_force(struct kg_backend *backend, struct kg_routes *routes);
 /* The back end has its own table again. */
 void kg_routes_end(struct kg_backend *backend);
-/* Forgets the calls; the counts stay. */
+/* Frees the calls; the counts stay. */
 void kg_routes_clear(struct kg_routes *routes);
 
 #endif

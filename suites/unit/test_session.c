@@ -349,6 +349,39 @@ static void taps_name_every_activation(struct kg_record *rec, const void *arg) {
     close_model(&o);
 }
 
+struct seen_rows {
+    size_t n_all, n_asked, n_others;
+};
+
+/* Of ids 3 to 9 with the last one's logits asked for. */
+static void see_rows(void *user, const struct kg_tap *tap) {
+    struct seen_rows *seen = user;
+    const bool all = tap->n_rows == 7 && tap->first_position == 3, asked = tap->n_rows == 1 && tap->first_position == 9;
+    const bool is_output = strcmp(tap->name, "output_norm") == 0 || strcmp(tap->name, "logits") == 0;
+    seen->n_all += all && !is_output;
+    seen->n_asked += asked && is_output;
+    seen->n_others += !(is_output ? asked : all);
+}
+
+/* Taps see every row of the layers, also of the last, and of the output those whose logits are asked for. */
+static void taps_say_which_rows(struct kg_record *rec, const void *arg) {
+    struct seen_rows seen = { 0 };
+    int32_t ids[10];
+    struct opened o;
+    (void)arg;
+    random_ids(rec, ids, 10);
+    open_model(rec, &QWEN2, &kg_cpu_ops, 2, &o);
+    struct kg_session *session = new_session(&o, N_CTX);
+    eval(session, ids, 3, KG_LOGITS_LAST);
+    kg_session_set_tap(session, see_rows, &seen);
+    eval(session, ids + 3, 7, KG_LOGITS_LAST);
+    ck_assert_uint_eq(seen.n_others, 0);
+    ck_assert_uint_eq(seen.n_asked, 2);
+    ck_assert_uint_eq(seen.n_all, 1 + 2 * 15);
+    kg_session_free(session);
+    close_model(&o);
+}
+
 /* A back end's whole step */
 
 static int n_steps;
@@ -439,6 +472,7 @@ static const struct kg_case CASES[] = {
     CASE(context_beyond_memory),
     CASE(memory_of_a_session),
     CASE(taps_name_every_activation),
+    CASE(taps_say_which_rows),
     CASE(whole_step_serves_single_ids),
 };
 

@@ -315,7 +315,7 @@ static uint32_t gather(const struct kg_cuda_backend *cuda, const struct kg_linea
     const auto apart = [&](const void *from, const void *to) {
         return (int64_t)((intptr_t)to - (intptr_t)from) / elem_bytes;
     };
-    if (!is_plain(cuda, a)) return 1;
+    if (!is_plain(cuda, a) || !a->workspace) return 1; /* what is missing, linear says */
     const cudaDataType type = a->activations == KG_PRECISION_F16 ? CUDA_R_16F : CUDA_R_32F;
     *product = { .operands = type,
                  .result = type,

@@ -463,7 +463,8 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "printf '#!/bin/sh\\necho \"$*\" >>\"$ASKED\"\\ncase $* in *--ncu\\\\ *) exit $COUNTS;; esac\\n' >stand-in; "
         "chmod 700 stand-in; for COUNTS in 0 2; do export COUNTS; KIGO=$PWD/stand-in \"$1\" --dirty --like '' --out "
         "\"$PWD/out\"; done; "
-        "cat asked";
+        "echo apart >>asked; KIGO=$PWD/stand-in \"$1\" --dirty --only 'sanitizer attention' --out \"$PWD/out\"; "
+        "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; cat asked";
     static const char *const LINES[] = {
         "check --require-gpu --jobs ",
         "bench --backend cuda --compress --bundles ",
@@ -482,6 +483,11 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     expect_exit(&r, 0);
     for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
+    const char *apart = strstr(r.out, "\napart\n");
+    ck_assert_ptr_nonnull(apart);
+    ck_assert_msg(strstr(apart, "--filter sdpa* --peer") && !strstr(apart, "check ") && !strstr(apart, "report"),
+                  "parts: %s", apart);
+    ck_assert_ptr_nonnull(strstr(r.err, "no part 'sdpa'"));
     ck_assert_ptr_nonnull(strstr(r.err, "the hardware counters cannot be read"));
     ck_assert_ptr_nonnull(strstr(r.err, "the GPU cases did not run under compute-sanitizer"));
     kg_process_result_free(&r);

@@ -11,6 +11,7 @@
 #include "suites/support/counters.h"
 #include "suites/support/fused_chain.h"
 #include "suites/support/machine.h"
+#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,7 @@ static void make_results(struct work *w, struct kg_chain_memory *m) {
 static void work_open(struct work *w) {
     const struct kg_chain_shape *s = &w->shape;
     const uint64_t layer_bytes = matrix_elems(s) * kg_precision_bytes(F16);
+    ck_assert_uint_gt(layer_bytes, 0);
     const uint64_t wanted = 2 * w->machine->cache_bytes / layer_bytes + 1;
     w->n_layers = wanted < FEWEST_LAYERS ? FEWEST_LAYERS : wanted > MOST_LAYERS ? MOST_LAYERS : (uint32_t)wanted;
     if (kg_bench_quick()) w->n_layers = 2;

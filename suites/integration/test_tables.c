@@ -469,8 +469,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "check --require-gpu --jobs ",
         "bench --backend cuda --compress --bundles ",
         "bench --backend cuda --ncu-filter bench/*fused/prefill_norm_* --compress --bundles ",
-        "bench --backend cuda --filter bench/model/*[[]cuda,f16,model=* --filter bench/model/load[[]cuda,-,model=* "
-        "--model ",
+        "bench --backend cuda --filter bench/model/*[[]cuda,f16,model=* --filter bench/model/load[[]cuda,-,model=*",
         "bench --quick --backend cuda --filter sdpa/scalar*f16*S=48* --ncu --bundles ",
         "bench --backend cuda --filter sdpa* --peer --ncu-filter sdpa/auto* --ncu-filter sdpa/*",
         "bench --backend cuda --filter sdpa* --peer --compress --bundles ",

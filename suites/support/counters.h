@@ -1,7 +1,7 @@
 /* Hardware counters of a bench case (`kigo bench --ncu`): the case's program is run once more under Nsight Compute,
  * with this case alone and a few launches of its work, and what ncu counted is recorded as metrics ncu.<figure>
- * (ncu_figures.h) of its main kernel, the one in which most time goes; of other kernels as ncu.<kernel>.<figure>; of all
- * kernels of an iteration together as ncu.sum.{time, dram_bytes, l2_bytes}. */
+ * (ncu_figures.h) of its main kernel, the one in which most time goes; of other kernels as ncu.<kernel>.<figure>; of
+ * all kernels of an iteration together as ncu.sum.{time, dram_bytes, l2_bytes}. */
 #ifndef KIGO_SUITES_COUNTERS_H
 #define KIGO_SUITES_COUNTERS_H
 

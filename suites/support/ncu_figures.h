@@ -33,7 +33,8 @@ enum { KG_NCU_FIGURES = 14 };
 void kg_ncu_figures(const struct kg_ncu_launches *launches, const char *kernel,
                     struct kg_ncu_figure figures[KG_NCU_FIGURES]);
 
-/* Of all launches together: "time", "dram_bytes" (read and written), "l2_bytes". NAN where a launch has not the metric. */
+/* Of all launches together: "time", "dram_bytes" (read and written), "l2_bytes". NAN where a launch has no such metric.
+ */
 enum { KG_NCU_SUMS = 3 };
 void kg_ncu_sums(const struct kg_ncu_launches *launches, struct kg_ncu_figure sums[KG_NCU_SUMS]);
 

@@ -216,19 +216,19 @@ static double *in_float64(const struct problem *p) {
         .backend = "cpu", .activations = KG_PRECISION_F32, .output = KG_PRECISION_F32, .weight = p->c->form->weight
     };
     float *rows = inputs(p);
-    double *product[KG_CHAIN_MATRICES] = { NULL }, *out = kg_xcalloc(p->n_rows * p->n_row, sizeof *out);
-    for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++) {
-        const uint32_t n_out = kg_chain_outputs(s, i);
+    double *product[KG_CHAIN_MATRICES], *out = kg_xcalloc(p->n_rows * p->n_row, sizeof *out);
+    for (uint32_t i = 0; i < KG_CHAIN_MATRICES; i++) {
+        const uint32_t n_out = i < kg_chain_n_matrices(s->kind) ? kg_chain_outputs(s, i) : 0;
         const struct kg_loops_linear l = { p->n_rows, n_out, s->n_in, rows, p->w[i], p->bias[i] };
-        double *limit = kg_xcalloc((size_t)p->n_rows * n_out, sizeof *limit);
-        product[i] = kg_xcalloc((size_t)p->n_rows * n_out, sizeof *product[i]);
-        kg_loops_linear(&mode, &l, product[i], limit);
+        double *limit = kg_xcalloc((size_t)p->n_rows * n_out + 1, sizeof *limit);
+        product[i] = kg_xcalloc((size_t)p->n_rows * n_out + 1, sizeof *product[i]);
+        if (n_out > 0) kg_loops_linear(&mode, &l, product[i], limit);
         free(limit);
     }
     for (uint32_t r = 0; r < p->n_rows; r++) {
-        const double *of_row[KG_CHAIN_MATRICES] = { NULL };
-        for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++)
-            of_row[i] = product[i] + (size_t)r * kg_chain_outputs(s, i);
+        const double *of_row[KG_CHAIN_MATRICES];
+        for (uint32_t i = 0; i < KG_CHAIN_MATRICES; i++)
+            of_row[i] = product[i] + (i < kg_chain_n_matrices(s->kind) ? (size_t)r * kg_chain_outputs(s, i) : 0);
         finish(p, r, of_row, out + r * p->n_row);
     }
     for (int i = 0; i < KG_CHAIN_MATRICES; i++) free(product[i]);

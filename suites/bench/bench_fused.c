@@ -183,12 +183,6 @@ static enum kg_status launch(void *arg, size_t iteration, struct kg_error *err) 
     return kg_fused_chain_run(&w->chain, err);
 }
 
-static void record_kernels(struct kg_record *rec, const struct work *w) {
-    const char *kernel;
-    for (uint32_t i = 0; (kernel = kg_fused_chain_kernel(&w->chain, i)); i++)
-        kg_record_metric(rec, kernel, "count", w->n_layers);
-}
-
 static void time_chain(struct kg_record *rec, const void *arg) {
     const struct bench_case *c = arg;
     struct kg_bench_machine *machine = kg_bench_machine_open(rec, "cuda");
@@ -198,7 +192,7 @@ static void time_chain(struct kg_record *rec, const void *arg) {
     struct kg_chain_shape *s = &w->shape;
     s->n_rows = c->n_rows, s->position = POSITION, s->n_ctx = POSITION + c->n_rows;
     work_open(w);
-    record_kernels(rec, w);
+    kg_fused_chain_record(rec, &w->chain);
     const double elem = (double)kg_precision_bytes(F16), rows = s->n_rows, n_in = s->n_in;
     double n_out = 0;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++) n_out += kg_chain_outputs(s, i);

@@ -463,7 +463,9 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "printf '#!/bin/sh\\necho \"$*\" >>\"$ASKED\"\\ncase $* in *--ncu\\\\ *) exit $COUNTS;; esac\\n' >stand-in; "
         "chmod 700 stand-in; for COUNTS in 0 2; do export COUNTS; KIGO=$PWD/stand-in \"$1\" --dirty --like '' --out "
         "\"$PWD/out\"; done; "
-        "echo apart >>asked; KIGO=$PWD/stand-in \"$1\" --dirty --only 'sanitizer attention' --out \"$PWD/out\"; "
+        "echo apart >>asked; KIGO=$PWD/stand-in \"$1\" --dirty --only 'sanitizer attention' --out \"$PWD/out\" && exit "
+        "91 "
+        "|| [ $? = 5 ]; "
         "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; cat asked";
     static const char *const LINES[] = {
         "check --require-gpu --jobs ",

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "suites/harness/must.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_NODES = 8 };
 
@@ -151,8 +152,10 @@ enum kg_status kg_fused_chain_run(struct kg_fused_chain *c, struct kg_error *err
     if (!c->lowered) return kg_fused_chain_run_apart(c, err);
     if (c->run.n_rows == 1) return ops->decode_step(c->backend, c->lowered, &step, err);
     enum kg_status status = KG_OK;
+    c->n_taken = 0;
     for (uint32_t i = 0, n; i < c->plan.n_nodes && !status; i += n) {
         status = ops->run_rows(c->backend, c->lowered, i, &c->run, &n, err);
+        c->n_taken += status ? 0 : n;
         if (status || n > 0) continue;
         status = kg_plan_run_node(c->backend, &c->nodes[i], &c->run, err);
         n = 1;
@@ -166,10 +169,25 @@ void kg_fused_chain_close(struct kg_fused_chain *c) {
     *c = (struct kg_fused_chain){ 0 };
 }
 
-const char *kg_fused_chain_kernel(const struct kg_fused_chain *c, uint32_t i) {
-    const struct kg_lowered *l = c->lowered;
-    if (!l) return NULL;
-    const struct kg_lowered_step *steps = c->run.n_rows == 1 ? l->steps : l->row_steps;
-    const uint32_t n = c->run.n_rows == 1 ? l->n_steps : l->n_row_steps;
-    return i < n && c->nodes[steps[i].first].layer == 0 ? steps[i].kernel : NULL;
+/* The steps of the first layer. */
+static uint32_t steps_of(const struct kg_fused_chain *c, const struct kg_lowered_step **steps) {
+    const bool one = c->run.n_rows == 1;
+    uint32_t n = 0;
+    *steps = one ? c->lowered->steps : c->lowered->row_steps;
+    while (n < (one ? c->lowered->n_steps : c->lowered->n_row_steps) && c->nodes[(*steps)[n].first].layer == 0) n++;
+    return n;
+}
+
+void kg_fused_chain_record(struct kg_record *rec, const struct kg_fused_chain *c) {
+    const struct kg_lowered_step *steps = NULL;
+    const uint32_t n = c->lowered ? steps_of(c, &steps) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t n_before = 0, n_same = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const bool same = strcmp(steps[k].kernel, steps[i].kernel) == 0;
+            n_same += same;
+            n_before += same && k < i;
+        }
+        if (n_before == 0) kg_record_metric(rec, steps[i].kernel, "count", n_same);
+    }
 }

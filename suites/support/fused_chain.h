@@ -4,6 +4,7 @@
 #define KIGO_SUITES_FUSED_CHAIN_H
 
 #include "backend/backend.h"
+#include "suites/harness/case.h"
 
 enum kg_chain_kind {
     KG_CHAIN_NORM_QKV,    /* rmsnorm, q, k, v, rope, kv_write */
@@ -45,6 +46,7 @@ struct kg_fused_chain {
     struct kg_plan plan;
     struct kg_run run;
     struct kg_lowered *lowered; /* NULL if the back end lowers nothing */
+    uint32_t n_taken;           /* of rows: nodes that fusions took in the last run */
 };
 
 /* `change`, unless NULL, makes a mistake in the nodes before the back end lowers them. Fails the case if it cannot. */
@@ -57,8 +59,7 @@ KG_WARN_UNUSED enum kg_status kg_fused_chain_run(struct kg_fused_chain *c, struc
 KG_WARN_UNUSED enum kg_status kg_fused_chain_run_apart(struct kg_fused_chain *c, struct kg_error *err);
 void kg_fused_chain_close(struct kg_fused_chain *c);
 
-/* The kernels that the chain's rows are lowered to, of its first layer: "rmsnorm + q, k, v + rope + kv_write". NULL
- * past the last. */
-const char *kg_fused_chain_kernel(const struct kg_fused_chain *c, uint32_t i);
+/* Records the kernels that a layer is lowered to, each once with how often: "rmsnorm + q, k, v + rope + kv_write". */
+void kg_fused_chain_record(struct kg_record *rec, const struct kg_fused_chain *c);
 
 #endif

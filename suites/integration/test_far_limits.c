@@ -130,28 +130,13 @@ static void expect_all_judged(struct kg_record *rec, const struct kg_records *re
     kg_record_metric(rec, "judged", "count", (double)n);
 }
 
-/* A run's limits are those of its commit. These limits of a committed run were found by this case and tightened, or
- * given a reason, in a commit after it: the next run judges that. A row that the run does not need is an error. */
-#define MENDED_RUN "20261128T012654Z-7a7ae53751ac-7bce524a"
-static const char *const MENDED[] = {
-    "tolerance/row_fusions[cuda,f16] nmse",        "tolerance/row_fusions[cuda,f32] nmse",
-    "tolerance/row_fusions[cuda,f32_kv_f16] nmse", "tolerance/row_fusions[cuda,bf16] nmse",
-    "tolerance/row_fusions[cuda,q8_0] nmse",       "tolerance/row_fusions[cuda,q4_k] nmse",
-};
-
-static bool is_mended(const char *run, const char *comparisons) {
-    for (size_t i = 0; i < KG_COUNT_OF(MENDED); i++)
-        if (strcmp(run, MENDED_RUN) == 0 && strcmp(comparisons, MENDED[i]) == 0) return true;
-    return false;
-}
-
 static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     struct kg_bundle_findings findings = { NULL, 0 };
     struct kg_buffer text = KG_BUFFER_INIT;
     struct kg_records records;
     struct kg_error err;
     const json_t *group;
-    size_t i, n_with_reason = 0, n_without = 0, n_mended = 0;
+    size_t i, n_with_reason = 0, n_without = 0;
     char *dir = newest_check();
     (void)arg;
     if (!dir) {
@@ -165,25 +150,18 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
             n_with_reason++;
             continue;
         }
-        if (is_mended(strrchr(dir, '/') + 1, kg_json_text(group, "comparisons"))) {
-            n_mended++;
-            continue;
-        }
         kg_buffer_printf(&text, "\n%s: nearest is %.3g of %.3g (%s)", kg_json_text(group, "comparisons"),
                          kg_json_number(group, "error", 0), kg_json_number(group, "limit", 0),
                          kg_json_text(group, "why"));
         n_without++;
     }
     kg_record_metric(rec, "far_with_reason", "count", (double)n_with_reason);
-    kg_record_metric(rec, "far_mended", "count", (double)n_mended);
     kg_record_transcript(rec, json_pack("{s:s, s:O}", "run", strrchr(dir, '/') + 1, "far_limits", far));
     if (n_with_reason == 0) kg_record_skip(rec, "the newest check is of a commit whose limits gave no reasons");
     else {
         kg_record_metric(rec, "far_without_reason", "count", (double)n_without);
         ck_assert_msg(n_without == 0, "%s: %zu limits are over %d times what was measured:%.2000s", dir, n_without,
                       KG_FAR_TIMES, kg_buffer_text(&text));
-        ck_assert_msg(n_mended == KG_COUNT_OF(MENDED), "%zu of %zu mended limits are of %s", n_mended,
-                      KG_COUNT_OF(MENDED), dir);
         expect_all_judged(rec, &records);
     }
     kg_buffer_free(&text);

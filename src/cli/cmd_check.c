@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/threads.h"
 #include "bundle/built_from.h"
 #include "bundle/places.h"
 #include "bundle/source_tree.h"
@@ -39,6 +40,13 @@ struct check_options {
     int64_t n_jobs;
     double timeout_scale;
 };
+
+/* Some programs wait for servers, pages and processes, so one more than there are processors; each takes memory of a
+ * GPU, so no more than 12. */
+static int64_t default_jobs(void) {
+    const int n = kg_processors_allowed() + 1;
+    return n < 12 ? n : 12;
+}
 
 /* False: *exit_code ends the verb. */
 static bool parse(int argc, char **argv, struct check_options *o, int *exit_code) {
@@ -94,7 +102,7 @@ static bool parse(int argc, char **argv, struct check_options *o, int *exit_code
           .kind = KG_OPTION_INT,
           .value = &o->n_jobs,
           .metavar = "N",
-          .help = "programs at a time (1)",
+          .help = "programs at a time (one more than processors, 12 at most)",
           .min = 1,
           .max = 64 },
         { .name = "sample",
@@ -268,7 +276,7 @@ static void free_options(struct check_options *o) {
 
 int kg_cmd_check(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away (| head) does not end the run */
-    struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = 1, .timeout_scale = DEFAULT_TIMEOUT_SCALE };
+    struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = default_jobs(), .timeout_scale = DEFAULT_TIMEOUT_SCALE };
     struct kg_error err;
     char *models = NULL, *sign_key = NULL;
     int exit_code;

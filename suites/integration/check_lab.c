@@ -46,14 +46,16 @@ void kg_lab_add(const struct kg_lab *lab, const char *program, const char *as) {
     free(target);
 }
 
-/* The command's arguments; the array is malloc'ed, they are not. */
+/* The command's arguments; the array is malloc'ed, they are not. Programs run one after another, in an order that tests
+ * know, unless --jobs says otherwise. */
 static const char **command(const struct kg_lab *lab, const char *const *args) {
-    const char *fixed[] = { kg_program_path(), "check", "--suites", lab->suites, "--bundles", lab->bundles };
-    const size_t n_fixed = sizeof fixed / sizeof *fixed;
-    size_t n_args = 0;
-    while (args && args[n_args]) n_args++;
+    const char *fixed[] = { kg_program_path(), "check",      "--suites", lab->suites,
+                            "--bundles",       lab->bundles, "--jobs",   "1" };
+    size_t n_fixed = sizeof fixed / sizeof *fixed, n_args = 0;
+    for (; args && args[n_args]; n_args++)
+        if (strcmp(args[n_args], "--jobs") == 0) n_fixed = sizeof fixed / sizeof *fixed - 2;
     const char **argv = kg_xcalloc(n_fixed + n_args + 1, sizeof *argv);
-    memcpy(argv, fixed, sizeof fixed);
+    memcpy(argv, fixed, n_fixed * sizeof *argv);
     if (n_args > 0) memcpy(argv + n_fixed, args, n_args * sizeof *argv);
     return argv;
 }

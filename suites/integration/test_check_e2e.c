@@ -4,7 +4,10 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/threads.h"
+#include "bundle/records.h"
 #include "run/runner.h"
+#include "suites/harness/must.h"
 #include "suites/integration/check_lab.h"
 #include "suites/support/fake_nvml.h"
 #include <check.h>
@@ -422,6 +425,29 @@ static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* Unasked, one program more than there are processors, 12 at most; the run says how many. */
+static void programs_by_processors(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    const char *const argv[] = { kg_program_path(), "check", "--suites", lab.suites, "--bundles", lab.bundles, NULL };
+    const struct kg_process process = { .argv = argv, .timeout_s = 60 };
+    const int n = kg_processors_allowed() + 1;
+    struct kg_process_result r;
+    struct kg_error err;
+    json_t *env;
+    kg_must(kg_process_run(&process, &r, &err), &err);
+    kg_lab_expect_exit(&r, KG_EXIT_OK, NULL);
+    char *bundle = kg_lab_bundle(&lab);
+    kg_must(kg_bundle_read_json(bundle, "data/env.json", &env, &err), &err);
+    ck_assert_int_eq(kg_json_int(json_object_get(env, "run"), "jobs", -1), n < 12 ? n : 12);
+    json_decref(env);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
 /* The runner itself, which is where a GPU is there: a skip of its back end is a failure, another skip is not. */
 static void gpu_case_skipped_where_a_gpu_is_required(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -527,6 +553,7 @@ static const struct kg_case CASES[] = {
     E2E("tap_shows_every_case", tap_shows_every_case, NULL),
     E2E("json_is_one_object", json_is_one_object, NULL),
     E2E("two_programs_at_a_time", two_programs_at_a_time, NULL),
+    E2E("programs_by_processors", programs_by_processors, NULL),
     E2E("gpu_case_skipped_where_a_gpu_is_required", gpu_case_skipped_where_a_gpu_is_required, NULL),
     E2E("gpu_required_and_absent", gpu_required_and_absent, NULL),
     E2E("overhead_is_recorded", overhead_is_recorded, NULL),

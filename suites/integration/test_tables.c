@@ -468,7 +468,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "|| [ $? = 5 ]; "
         "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; cat asked";
     static const char *const LINES[] = {
-        "check --require-gpu --jobs ",
+        "check --require-gpu --compress --bundles ",
         "bench --backend cuda --compress --bundles ",
         "bench --backend cuda --ncu-filter bench/*fused/prefill_norm_* --compress --bundles ",
         "bench --backend cuda --filter bench/model/*[[]cuda,f16,model=* --filter bench/model/load[[]cuda,-,model=*",

@@ -466,7 +466,10 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "echo apart >>asked; KIGO=$PWD/stand-in \"$1\" --dirty --only 'sanitizer attention' --out \"$PWD/out\" && exit "
         "91 "
         "|| [ $? = 5 ]; "
-        "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; cat asked";
+        "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; "
+        "KIGO=$PWD/stand-in \"$1\" --dirty --models llama-3.1-8b && exit 92; "
+        "echo beside >>asked; KIGO_LLAMA_BENCH=$PWD/stand-in KIGO=$PWD/stand-in \"$1\" --dirty --only models --models "
+        "'llama-3.1-8b:q4_k_m / phi-3-mini:f16' --out \"$PWD/out\"; cat asked";
     static const char *const LINES[] = {
         "check --require-gpu --compress --bundles ",
         "bench --backend cuda --compress --bundles ",
@@ -489,6 +492,13 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     ck_assert_msg(strstr(apart, "--filter sdpa* --peer") && !strstr(apart, "check ") && !strstr(apart, "report"),
                   "parts: %s", apart);
     ck_assert_ptr_nonnull(strstr(r.err, "no part 'sdpa'"));
+    ck_assert_ptr_nonnull(strstr(r.err, "'llama-3.1-8b' is no SHAPE:TYPE"));
+    const char *beside = strstr(apart, "\nbeside\nsynth --like llama-3.1-8b --type q4_k_m -o ");
+    ck_assert_msg(beside != NULL, "models: %s", apart);
+    ck_assert_ptr_nonnull(beside = strstr(beside, "--peer --filter bench/model_peer/*model=* --model "));
+    ck_assert_ptr_nonnull(beside = strstr(beside, "\nsynth --like phi-3-mini --type f16 --arch llama -o "));
+    ck_assert_ptr_nonnull(beside = strstr(beside, "--peer --filter bench/model_peer/*model=* --model "));
+    ck_assert_ptr_null(strstr(beside, "llama-3.1-8b-q4_k_m.gguf")); /* the run before had it */
     ck_assert_ptr_nonnull(strstr(r.err, "the hardware counters cannot be read"));
     ck_assert_ptr_nonnull(strstr(r.err, "the GPU cases did not run under compute-sanitizer"));
     kg_process_result_free(&r);

@@ -276,7 +276,9 @@ static void free_options(struct check_options *o) {
 
 int kg_cmd_check(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away (| head) does not end the run */
-    struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = default_jobs(), .timeout_scale = DEFAULT_TIMEOUT_SCALE };
+    struct check_options o = { .seed = KG_DEFAULT_RUN_SEED,
+                               .n_jobs = default_jobs(),
+                               .timeout_scale = DEFAULT_TIMEOUT_SCALE };
     struct kg_error err;
     char *models = NULL, *sign_key = NULL;
     int exit_code;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const KG_PEER_TIMINGS[] = { "time", "token", "prefill", NULL };
+const char *const KG_PEER_TIMINGS[] = { "time", "token", "prefill", "wall", NULL };
 
 static bool is_model(const struct kg_bandwidth_row *row) {
     return strcmp(row->op, "model") == 0;

@@ -20,7 +20,8 @@ struct kg_peers {
     size_t n_rows;
 };
 
-/* What peers are found in: timings of operations, of a token and of a prompt. */
+/* What peers are found in: timings of operations, of a token, of a prompt, and of a fresh process to its first token.
+ */
 extern const char *const KG_PEER_TIMINGS[];
 
 /* In the order of kigo's timings, then of the peers'. */

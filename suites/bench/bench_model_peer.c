@@ -1,7 +1,8 @@
 /* What llama.cpp takes for the models of bench_model.c, in the same run and on the same files: its own benchmark,
  * llama-bench, is run with the lengths of kigo's cases. Its samples are recorded as kigo's are: of a prompt's pass, and
- * of a token. Skipped where there is no llama-bench; KIGO_LLAMA_BENCH names one that is not in PATH. llama.cpp computes
- * in the precision that it chooses, so a case has no dtype.
+ * of a token; and of fresh processes their time to the end of a short prompt. Skipped where there is no llama-bench;
+ * KIGO_LLAMA_BENCH names one that is not in PATH. llama.cpp computes in the precision that it chooses, so a case has no
+ * dtype.
  *
  * Its JSON (tools/llama-bench/llama-bench.cpp): an array with an object a test, {"build_commit", "backends",
  * "model_filename", "n_prompt", "n_gen", "n_depth", "avg_ts", "stddev_ts", ..., "samples_ns": [..], "samples_ts":
@@ -10,23 +11,23 @@
 #include "base/size.h"
 #include "base/threads.h"
 #include "bundle/records.h"
+#include "suites/bench/fresh_process.h"
 #include "suites/bench/model_work.h"
 #include "suites/harness/must.h"
-#include "suites/support/machine.h"
 #include "suites/support/haiku_stage.h"
+#include "suites/support/machine.h"
 #include <check.h>
 #include <jansson.h>
-#include <kigo/backend.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { N_SAMPLES = 10 };
+enum { N_SAMPLES = 10, N_STARTS = 5 };
 
 struct peer_case {
     const char *backend, *path; /* path NULL: the fixture */
     bool whole_prompt;          /* else tokens one by one, behind the prompt */
+    bool cold_start;            /* a prompt in fresh processes, whose whole time counts */
     struct kg_model_work work;
 };
 
@@ -39,37 +40,24 @@ static const char *llama_bench(void) {
     return given && *given ? given : "llama-bench";
 }
 
-/* Where kigo times nothing there is nothing to put a peer beside. False: the case was skipped. */
-static bool kigo_times_it(struct kg_record *rec, const struct peer_case *c) {
-    struct kg_backend *backend;
-    struct kg_error err = { 0 };
-    struct stat file;
-    const enum kg_status status = kg_backend_open(c->backend, 0, &backend, &err);
-    if (status == KG_ERR_UNSUPPORTED) {
-        kg_record_skip(rec, "%s", err.message);
-        return false;
-    }
-    kg_must(status, &err);
-    kg_backend_close(backend);
-    const bool on_cpu = strcmp(c->backend, "cpu") == 0;
-    if (on_cpu && stat(path_of(c), &file) == 0 && file.st_size > KG_BENCH_MOST_CPU_BYTES) {
-        kg_record_skip(rec, "%lld bytes are too much for the reference back end", (long long)file.st_size);
-        return false;
-    }
-    return true;
+static const char NO_GPU[] = "CUDA_VISIBLE_DEVICES=", NO_WARMUP[] = "--no-warmup";
+
+/* Its command line, and where the numbers in it stand. */
+struct command {
+    const char *argv[20];
+    char n_prompt[16], n_gen[16], n_depth[16], n_samples[16], n_threads[16];
+};
+
+static bool on_cpu(const struct peer_case *c) {
+    return strcmp(c->backend, "cpu") == 0;
 }
 
-/* The array it printed; NULL, the case skipped, if there is no such program. */
-static json_t *run_llama_bench(struct kg_record *rec, const struct peer_case *c) {
-    static const char *const NO_GPU[] = { "CUDA_VISIBLE_DEVICES=", NULL };
-    enum { MOST_OUTPUT = 1 << 20 };
-    const bool on_cpu = strcmp(c->backend, "cpu") == 0;
-    char n_prompt[16], n_gen[16], n_depth[16], n_samples[16], n_threads[16];
-    snprintf(n_prompt, sizeof n_prompt, "%u", c->whole_prompt ? c->work.n_prompt : 0);
-    snprintf(n_gen, sizeof n_gen, "%u", c->whole_prompt ? 0 : c->work.n_tokens);
-    snprintf(n_depth, sizeof n_depth, "%u", c->whole_prompt ? 0 : c->work.n_prompt);
-    snprintf(n_samples, sizeof n_samples, "%d", N_SAMPLES);
-    snprintf(n_threads, sizeof n_threads, "%d", kg_processors_allowed());
+static void make_command(const struct peer_case *c, struct command *to) {
+    snprintf(to->n_prompt, sizeof to->n_prompt, "%u", c->whole_prompt ? c->work.n_prompt : 0);
+    snprintf(to->n_gen, sizeof to->n_gen, "%u", c->whole_prompt ? 0 : c->work.n_tokens);
+    snprintf(to->n_depth, sizeof to->n_depth, "%u", c->whole_prompt ? 0 : c->work.n_prompt);
+    snprintf(to->n_samples, sizeof to->n_samples, "%d", c->cold_start ? 1 : N_SAMPLES);
+    snprintf(to->n_threads, sizeof to->n_threads, "%d", kg_processors_allowed());
     const char *const argv[] = {
         llama_bench(),
         "-m",
@@ -77,36 +65,60 @@ static json_t *run_llama_bench(struct kg_record *rec, const struct peer_case *c)
         "-o",
         "json",
         "-p",
-        n_prompt,
+        to->n_prompt,
         "-n",
-        n_gen,
+        to->n_gen,
         "-r",
-        n_samples,
+        to->n_samples,
         "-ngl",
-        on_cpu ? "0" : "99",
+        on_cpu(c) ? "0" : "99",
         "-t",
-        n_threads,
-        /* older ones do not know the option */
-        c->whole_prompt ? NULL : "-d",
-        n_depth,
+        to->n_threads,
+        /* older ones do not know either option */
+        c->cold_start     ? NO_WARMUP
+        : c->whole_prompt ? NULL
+                          : "-d",
+        c->cold_start ? NULL : to->n_depth,
         NULL,
     };
-    const struct kg_program program = { .argv = argv, .env = on_cpu ? NO_GPU : NULL, .max_out_bytes = MOST_OUTPUT };
+    _Static_assert(sizeof argv <= sizeof to->argv, "room for the arguments");
+    memcpy(to->argv, argv, sizeof argv);
+}
+
+/* The array that it printed; fails the case. */
+static json_t *tests_of(int exit_code, const char *complaint, const struct kg_buffer *out) {
+    json_error_t err;
+    ck_assert_msg(exit_code == 0, "%s ended with %d: %s", llama_bench(), exit_code, complaint);
+    json_t *tests = json_loadb(kg_buffer_text(out), out->len, 0, &err);
+    ck_assert_msg(json_is_array(tests), "%s printed no JSON array: %s: %.200s", llama_bench(), err.text,
+                  kg_buffer_text(out));
+    return tests;
+}
+
+static void skip_missing(struct kg_record *rec) {
+    kg_record_skip(rec, "llama.cpp's %s was not found (KIGO_LLAMA_BENCH names it)", llama_bench());
+}
+
+/* The array it printed; NULL, the case skipped, if there is no such program. */
+static json_t *run_llama_bench(struct kg_record *rec, const struct peer_case *c) {
+    static const char *const ENV[] = { NO_GPU, NULL };
+    enum { MOST_OUTPUT = 1 << 20 };
+    struct command command;
+    make_command(c, &command);
+    const struct kg_program program = { .argv = command.argv,
+                                        .env = on_cpu(c) ? ENV : NULL,
+                                        .max_out_bytes = MOST_OUTPUT };
     struct kg_program_result result = { 0 };
     struct kg_error err = { 0 };
-    json_error_t json_err;
     json_t *tests = NULL;
     const enum kg_status status = kg_program_run(&program, &result, &err);
     if (status == KG_ERR_NOT_FOUND) {
-        kg_record_skip(rec, "llama.cpp's %s was not found (KIGO_LLAMA_BENCH names it)", llama_bench());
+        skip_missing(rec);
     } else {
         kg_must(status, &err);
         char *complaint = kg_program_complaint(&result);
-        ck_assert_msg(result.exit_code == 0, "%s ended with %d: %s", llama_bench(), result.exit_code, complaint);
+        tests = tests_of(result.exit_code, complaint, &result.out);
         free(complaint);
-        tests = json_loadb(kg_buffer_text(&result.out), result.out.len, 0, &json_err);
-        ck_assert_msg(json_is_array(tests), "%s printed no JSON array: %s: %.200s", llama_bench(), json_err.text,
-                      kg_buffer_text(&result.out));
     }
     kg_program_result_free(&result);
     return tests;
@@ -155,17 +167,57 @@ static void record_test(struct kg_record *rec, const struct peer_case *c, json_t
     kg_record_transcript(rec, json_incref(test));
 }
 
+/* Whether it ran where kigo does; else the case is skipped. */
+static bool ran_there(struct kg_record *rec, const struct peer_case *c, const json_t *test) {
+    const char *backends = kg_json_text(test, "backends");
+    if (on_cpu(c) || (backends && strstr(backends, "CUDA"))) return true;
+    kg_record_skip(rec, "%s was built without CUDA: %s", llama_bench(), backends ? backends : "it does not say");
+    return false;
+}
+
 static void peer(struct kg_record *rec, const void *arg) {
     const struct peer_case *c = arg;
-    if (!kigo_times_it(rec, c)) return;
+    if (!kg_model_work_is_timed(rec, c->backend, path_of(c))) return; /* nothing to put a peer beside */
     json_t *tests = run_llama_bench(rec, c);
     if (!tests) return;
     json_t *test = find_test(tests, c);
-    const char *backends = kg_json_text(test, "backends");
-    if (strcmp(c->backend, "cuda") == 0 && (!backends || !strstr(backends, "CUDA")))
-        kg_record_skip(rec, "%s was built without CUDA: %s", llama_bench(), backends ? backends : "it does not say");
-    else record_test(rec, c, test);
+    if (ran_there(rec, c, test)) record_test(rec, c, test);
     json_decref(tests);
+}
+
+/* False, the case skipped: there is no such program, or it is too old. */
+static bool starts(struct kg_record *rec, const struct kg_fresh_process *process, struct kg_fresh_times *times) {
+    if (!kg_fresh_process_run(process, times)) {
+        skip_missing(rec);
+        return false;
+    }
+    if (times->exit_code == 0 || !strstr(times->complaint, NO_WARMUP)) return true;
+    kg_record_skip(rec, "this %s does not know %s, and would time a start and a warm-up", llama_bench(), NO_WARMUP);
+    return false;
+}
+
+/* Fresh processes, from the spawn to the result of the one test, after one that is not counted: bench_cold_start.c. The
+ * test is the pass over the prompt; its first token would be some microseconds more. */
+static void cold_start(struct kg_record *rec, const void *arg) {
+    const struct peer_case *c = arg;
+    struct command command;
+    uint64_t samples_ns[N_STARTS];
+    if (!kg_model_work_is_timed(rec, c->backend, path_of(c))) return;
+    make_command(c, &command);
+    const struct kg_fresh_process process = { command.argv, on_cpu(c) ? NO_GPU : NULL, "\"samples_ns\"" };
+    for (int i = -1; i < N_STARTS; i++) {
+        struct kg_fresh_times times;
+        bool counts = starts(rec, &process, &times);
+        json_t *tests = counts ? tests_of(times.exit_code, times.complaint, &times.out) : NULL;
+        json_t *test = counts ? find_test(tests, c) : NULL;
+        counts = counts && ran_there(rec, c, test);
+        if (i >= 0) samples_ns[i] = times.said_ns;
+        if (counts && i + 1 == N_STARTS) kg_record_transcript(rec, json_incref(test));
+        json_decref(tests);
+        kg_fresh_times_free(&times);
+        if (!counts) return;
+    }
+    kg_record_timing(rec, "wall", "host", "warm", samples_ns, N_STARTS, 0, 0);
 }
 
 /* Arguments live as long as the process, like the cases they belong to. */
@@ -189,9 +241,12 @@ static void add(struct kg_case_list *list, const char *model, struct peer_case c
                                               .backend = c.backend,
                                               .shape = shape,
                                               .spec = "FT-056",
-                                              .definition = "llama-bench -p prompt, or -n tokens -d prompt; 10 samples",
+                                              .definition = c.cold_start
+                                                                ? "llama-bench -p prompt -r 1; 5 processes after one"
+                                                                : "llama-bench -p prompt, or -n tokens -d prompt; 10 "
+                                                                  "samples",
                                               .timeout_s = 600,
-                                              .run = peer,
+                                              .run = c.cold_start ? cold_start : peer,
                                               .arg = keep(c) });
 }
 
@@ -205,7 +260,9 @@ static void build(struct kg_case_list *list) {
             char model[KG_MODEL_WORK_TEXT];
             struct peer_case c = { .backend = BACKENDS[b], .path = i > 0 ? models[i - 1] : NULL };
             kg_model_work_name(i > 0 ? i - 1 : 0, c.path, model);
-            c.whole_prompt = true, c.work = kg_prefill_work();
+            c.whole_prompt = c.cold_start = true, c.work = kg_cold_start_work();
+            add(list, model, c);
+            c.cold_start = false, c.work = kg_prefill_work();
             add(list, model, c);
             c.whole_prompt = false, c.work = kg_decode_work(false);
             add(list, model, c);

@@ -3,6 +3,7 @@
 #ifndef KIGO_SUITES_MODEL_WORK_H
 #define KIGO_SUITES_MODEL_WORK_H
 
+#include "suites/harness/case.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,13 @@ struct kg_model_work {
  * positions; as long as kg_bench_quick has it. */
 struct kg_model_work kg_prefill_work(void);
 struct kg_model_work kg_decode_work(bool long_context);
+
+/* The first token of a fresh process behind a prompt of 20. */
+struct kg_model_work kg_cold_start_work(void);
+
+/* Whether the back end is there, and the file at path not too much for the reference back end; else the case is
+ * skipped. No context is made on a GPU: it would make another process's start shorter. */
+bool kg_model_work_is_timed(struct kg_record *rec, const char *backend, const char *path);
 
 enum { KG_MODEL_WORK_TEXT = 160 };
 /* "fixture", or of a file "model=0 file.gguf": what a case key may hold. path: NULL for the fixture. */

@@ -18,8 +18,8 @@ void kg_lab_close(struct kg_lab *lab);
 /* Puts the self-test program `program` ("test_green") in the lab's suites folder under the name `as`. */
 void kg_lab_add(const struct kg_lab *lab, const char *program, const char *as);
 
-/* Runs `kigo check --suites .. --bundles .. --jobs 1` with more arguments (NULL at the end of the list, or no list), which
- * may hold another --jobs. */
+/* Runs `kigo check --suites .. --bundles .. --jobs 1` with more arguments (NULL at the end of the list, or no list), of
+ * which another --jobs takes the place of that. */
 void kg_lab_check(const struct kg_lab *lab, const char *const *args, struct kg_process_result *result);
 
 /* Starts the same without waiting; its output goes nowhere. It dies with this process. */

@@ -26,6 +26,7 @@ static const char LLAMA_BENCH[] =
     "  case $1 in\n"
     "    -m) model=$2 ;; -p) prompt=$2 ;; -n) gen=$2 ;; -d) depth=$2 ;; -r) samples=$2 ;; -t) threads=$2 ;;\n"
     "    -ngl) layers=$2 ;; -o) [ \"$2\" = json ] || exit 1 ;;\n"
+    "    --no-warmup) shift && continue ;;\n"
     "    *) echo \"error: invalid parameter for argument: $1\" >&2; exit 1 ;;\n"
     "  esac\n"
     "  shift 2\n"
@@ -236,6 +237,43 @@ static void cold_start_in_parts(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
+/* The peer's processes beside kigo's, and a line of peers.csv for both; it is asked for one pass and no warm-up. */
+static void cold_start_beside(struct kg_record *rec, const void *arg) {
+    static const char SHAPE[] = SHAPE_OF("prompt=20 tokens=1 ctx=21");
+    (void)arg;
+    char *script = stand_in(rec, LLAMA_BENCH), *path = path_variable(rec);
+    struct kg_process_result r = bench(rec,
+                                       ARGS("--backend", "cpu", "-m", kg_fixture_path(FILE_OF_MODEL), "--filter",
+                                            "model/cold_start*model=0*", "--peer"),
+                                       path);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    char *bundle = only_bundle(rec), *csv = text_of(bundle, "data/peers.csv"),
+         *start = kg_xasprintf("model,cpu,f32,%s,host,", SHAPE),
+         *key = kg_xasprintf("bench/model_peer/llama-bench[cpu,-,%s]", SHAPE),
+         *calls = text_of(kg_scratch_dir(rec), "llama-bench.calls");
+    free(line_with(csv, start, ",llama-bench,"));
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    const json_t *timing = json_array_get(json_object_get(kg_lab_result(results, key), "timings"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(timing, "name")), "wall");
+    ck_assert_int_eq((int)number(timing, "n"), 5);
+    ck_assert_double_gt(number(timing, "min"), 1e5); /* a shell does not start in less */
+    size_t n = 0;
+    for (const char *at = calls; (at = strstr(at, "haiku-qwen2-f16.gguf -o json -p 20 -n 0 -r 1 ")); at++) {
+        ck_assert_ptr_nonnull(strstr(at, " --no-warmup"));
+        n++;
+    }
+    ck_assert_uint_ge(n, 6);
+    json_decref(results);
+    free(calls);
+    free(key);
+    free(start);
+    free(csv);
+    free(bundle);
+    kg_process_result_free(&r);
+    free(path);
+    free(script);
+}
+
 /* A process that fails, here of logits that are no numbers, has no time. */
 static void cold_start_that_fails(struct kg_record *rec, const void *arg) {
     static const char KEY[] = COLD("nan");
@@ -274,23 +312,40 @@ static const struct odd_row {
     { "ran_on_other_threads", ANSWERS("$model", "1$threads", "1, 2"), "fail", " threads, not " },
 };
 
-static void odd_peer(struct kg_record *rec, const void *arg) {
-    static const char KEY[] = "bench/model_peer/llama-bench[cpu,-,fixture prompt=64 tokens=1 ctx=80]";
-    const struct odd_row *row = arg;
+/* The same of a fresh process. */
+static const struct odd_row ODD_STARTS[] = {
+    { "does_not_start", NULL, "skip", "llama-bench was not found (KIGO_LLAMA_BENCH names it)" },
+    { "starts_and_dies", "#!/bin/sh\necho 'error: failed to load model' >&2\nexit 1\n", "fail",
+      "1: error: failed to load model" },
+    { "starts_for_something_else", "#!/bin/sh\necho '[{\"n_prompt\": 512, \"n_gen\": 0, \"samples_ns\": [1]}]'\n",
+      "fail", "no test of n_prompt 20" },
+    { "is_too_old_to_start_cold", "#!/bin/sh\necho 'error: invalid parameter for argument: --no-warmup' >&2\nexit 1\n",
+      "skip", "does not know --no-warmup" },
+};
+
+static void expect_odd(struct kg_record *rec, const struct odd_row *row, const char *key) {
     char *script = row->script ? stand_in(rec, row->script) : kg_xstrdup("/nowhere/llama-bench");
     char *variable = kg_xasprintf("KIGO_LLAMA_BENCH=%s", script);
-    struct kg_process_result r = bench(rec, ARGS("--case", KEY), variable);
+    struct kg_process_result r = bench(rec, ARGS("--case", key), variable);
     const bool fails = strcmp(row->status, "fail") == 0;
     ck_assert_msg(r.exit_code == (fails ? KG_EXIT_FAILED : KG_EXIT_INCOMPLETE), "%d: %s%s", r.exit_code, r.out, r.err);
     ck_assert_msg(strstr(r.out, row->reason) != NULL, "no '%s' in %s", row->reason, r.out);
     char *bundle = only_bundle(rec);
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
-    kg_lab_expect_status(results, KEY, row->status);
+    kg_lab_expect_status(results, key, row->status);
     json_decref(results);
     free(bundle);
     kg_process_result_free(&r);
     free(variable);
     free(script);
+}
+
+static void odd_peer(struct kg_record *rec, const void *arg) {
+    expect_odd(rec, arg, "bench/model_peer/llama-bench[cpu,-,fixture prompt=64 tokens=1 ctx=80]");
+}
+
+static void odd_start(struct kg_record *rec, const void *arg) {
+    expect_odd(rec, arg, "bench/model_peer/llama-bench[cpu,-,fixture prompt=20 tokens=1 ctx=21]");
 }
 
 /* A speed that the machine was too hot for is no figure, and is not left out in silence. */
@@ -357,11 +412,24 @@ static void real_program(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
+static void add_odd(struct kg_case_list *list, const struct odd_row *rows, size_t n_rows,
+                    void (*run)(struct kg_record *rec, const void *row)) {
+    for (size_t i = 0; i < n_rows; i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "bench_llama",
+                                                  .spec = "FT-054",
+                                                  .name = rows[i].name,
+                                                  .run = run,
+                                                  .arg = &rows[i],
+                                                  .timeout_s = 180 });
+}
+
 static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "peer_beside", .run = peer_beside },
         { .name = "model_alone", .run = model_alone },
         { .name = "cold_start_in_parts", .run = cold_start_in_parts },
+        { .name = "cold_start_beside", .run = cold_start_beside },
         { .name = "cold_start_that_fails", .run = cold_start_that_fails },
         { .name = "throttled_speed_says_so", .run = throttled_speed_says_so },
         { .name = "real_program", .run = real_program },
@@ -374,14 +442,8 @@ static void build(struct kg_case_list *list) {
         c.timeout_s = 180;
         kg_case_list_add(list, &c);
     }
-    for (size_t i = 0; i < KG_COUNT_OF(ODD); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
-                                                  .op = "bench_llama",
-                                                  .spec = "FT-054",
-                                                  .name = ODD[i].name,
-                                                  .run = odd_peer,
-                                                  .arg = &ODD[i],
-                                                  .timeout_s = 180 });
+    add_odd(list, ODD, KG_COUNT_OF(ODD), odd_peer);
+    add_odd(list, ODD_STARTS, KG_COUNT_OF(ODD_STARTS), odd_start);
 }
 
 int main(int argc, char **argv) {

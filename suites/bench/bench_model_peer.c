@@ -211,6 +211,7 @@ static void cold_start(struct kg_record *rec, const void *arg) {
         json_t *tests = counts ? tests_of(times.exit_code, times.complaint, &times.out) : NULL;
         json_t *test = counts ? find_test(tests, c) : NULL;
         counts = counts && ran_there(rec, c, test);
+        ck_assert_msg(!counts || times.said_ns > 0, "%s gave no samples_ns", llama_bench());
         if (i >= 0) samples_ns[i] = times.said_ns;
         if (counts && i + 1 == N_STARTS) kg_record_transcript(rec, json_incref(test));
         json_decref(tests);

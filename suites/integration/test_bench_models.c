@@ -290,11 +290,12 @@ static void cold_start_that_fails(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
-#define ANSWERS(file, n_threads, samples)                                                                              \
+#define ANSWERS_OF(n_prompt, file, n_threads, rest)                                                                    \
     "#!/bin/sh\n"                                                                                                      \
-    "while [ $# -gt 0 ]; do case $1 in -m) model=$2 ;; -t) threads=$2 ;; esac; shift 2; done\n"                        \
-    "echo \"[{\\\"n_prompt\\\": 64, \\\"n_gen\\\": 0, \\\"model_filename\\\": \\\"" file                               \
-    "\\\", \\\"n_threads\\\": " n_threads ", \\\"samples_ns\\\": [" samples "]}]\"\n"
+    "while [ $# -gt 1 ]; do case $1 in -m) model=$2 ;; -t) threads=$2 ;; esac; shift 2; done\n"                        \
+    "echo \"[{\\\"n_prompt\\\": " n_prompt ", \\\"n_gen\\\": 0, \\\"model_filename\\\": \\\"" file                     \
+    "\\\", \\\"n_threads\\\": " n_threads rest "}]\"\n"
+#define ANSWERS(file, n_threads, samples) ANSWERS_OF("64", file, n_threads, ", \\\"samples_ns\\\": [" samples "]")
 
 /* What answers as no llama-bench does fails, and says how; where there is none, the case is skipped. */
 static const struct odd_row {
@@ -319,6 +320,7 @@ static const struct odd_row ODD_STARTS[] = {
       "1: error: failed to load model" },
     { "starts_for_something_else", "#!/bin/sh\necho '[{\"n_prompt\": 512, \"n_gen\": 0, \"samples_ns\": [1]}]'\n",
       "fail", "no test of n_prompt 20" },
+    { "starts_and_gives_no_samples", ANSWERS_OF("20", "$model", "$threads", ""), "fail", "gave no samples_ns" },
     { "is_too_old_to_start_cold", "#!/bin/sh\necho 'error: invalid parameter for argument: --no-warmup' >&2\nexit 1\n",
       "skip", "does not know --no-warmup" },
 };

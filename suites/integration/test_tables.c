@@ -469,7 +469,8 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; "
         "KIGO=$PWD/stand-in \"$1\" --dirty --models llama-3.1-8b && exit 92; "
         "echo beside >>asked; KIGO_LLAMA_BENCH=$PWD/stand-in KIGO=$PWD/stand-in \"$1\" --dirty --only models --models "
-        "'llama-3.1-8b:q4_k_m / phi-3-mini:f16' --out \"$PWD/out\"; cat asked";
+        "'llama-3.1-8b:q4_k_m / phi-3-mini:f16' --out \"$PWD/out\"; cat asked; KIGO_LLAMA_BENCH=$PWD/none "
+        "KIGO=$PWD/stand-in \"$1\" --dirty --only models --models gpt2:f16 --out \"$PWD/out\"";
     static const char *const LINES[] = {
         "check --require-gpu --compress --bundles ",
         "bench --backend cuda --compress --bundles ",
@@ -493,6 +494,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
                   "parts: %s", apart);
     ck_assert_ptr_nonnull(strstr(r.err, "no part 'sdpa'"));
     ck_assert_ptr_nonnull(strstr(r.err, "'llama-3.1-8b' is no SHAPE:TYPE"));
+    ck_assert_ptr_nonnull(strstr(r.err, "/none cannot be run, so no llama.cpp stands beside"));
     const char *beside = strstr(apart, "\nbeside\nsynth --like llama-3.1-8b --type q4_k_m -o ");
     ck_assert_msg(beside != NULL, "models: %s", apart);
     ck_assert_ptr_nonnull(beside = strstr(beside, "--peer --filter bench/model_peer/*model=* --model "));

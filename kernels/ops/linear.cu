@@ -241,8 +241,7 @@ bool kg_cuda_linear_many_rows(const struct kg_linear_args *args) {
     return args->n_rows > GEMV_MAX_ROWS && args->weight.n_rows > 1 && args->weight.n_cols > 1;
 }
 
-bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
-                             struct kg_few_rows_product *product) {
+bool kg_cuda_linear_plain_product(const struct kg_linear_args *args, uint32_t n, struct kg_few_rows_product *product) {
     struct kg_few_rows_product p = {};
     p.form = KG_FEW_ROWS_PLAIN;
     p.x = args->x, p.n_rows = args->n_rows, p.n_cols = args->weight.n_cols, p.n_parts = n, p.output = args->output;
@@ -254,7 +253,12 @@ bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg
         p.part[i].w = w->data, p.part[i].bias = args[i].bias, p.part[i].y = args[i].y, p.part[i].n_out = w->n_rows;
     }
     *product = p;
-    return kg_cuda_few_rows_takes(cuda, product);
+    return true;
+}
+
+bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
+                             struct kg_few_rows_product *product) {
+    return kg_cuda_linear_plain_product(args, n, product) && kg_cuda_few_rows_takes(cuda, product);
 }
 
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,

@@ -5,8 +5,9 @@
 #include "kernels/cuda_backend.h"
 #include "kernels/gemm/few_rows.h"
 
-/* The product of one x with the n matrices of `args` (of one number of rows and one x), PLAIN: whether it is one that
- * gemm/few_rows.h takes, and there are more rows than a matrix-vector product has. */
+/* The product of one x with the n matrices of `args` (of one number of rows and one x), PLAIN: whether all are float16
+ * and there are more rows than a matrix-vector product has; and whether it is one that gemm/few_rows.h takes. */
+bool kg_cuda_linear_plain_product(const struct kg_linear_args *args, uint32_t n, struct kg_few_rows_product *product);
 bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args, uint32_t n,
                              struct kg_few_rows_product *product);
 

@@ -102,18 +102,21 @@ static const uint16_t *scaled_values(uint32_t n_in) {
 
 /* A matrix whose products with inputs of size 1 are of size 1: a residual stream stays finite through all iterations,
  * and so do products of gates and ups. Another seed begins elsewhere in the values. */
-static void *make_matrix(struct work *w, uint64_t n_out, uint32_t n_in, uint64_t seed) {
+static void fill_matrix(const struct work *w, uint16_t *data, uint64_t n_out, uint32_t n_in, uint64_t seed) {
     const uint16_t *values = scaled_values(n_in);
     struct kg_backend *backend = w->machine->backend;
     struct kg_error err;
-    uint16_t *data = reserve(w, n_out * n_in * sizeof *values)->data;
     uint64_t at = seed * 7919 % N_VALUES;
     for (uint64_t done = 0, n; done < n_out * n_in; done += n, at = 0) {
         const uint64_t left = n_out * n_in - done;
         n = left < N_VALUES - at ? left : N_VALUES - at;
         kg_must(backend->ops->upload(backend, data + done, values + at, n * sizeof *values, &err), &err);
     }
-    return data;
+}
+
+/* n elements, rounded up to what begins another matrix or result. */
+static uint64_t aligned(uint64_t n) {
+    return (n + 127) / 128 * 128;
 }
 
 static uint64_t matrix_elems(const struct kg_chain_shape *s) {
@@ -140,9 +143,15 @@ static struct kg_chain_memory make_layer(struct work *w, const struct kg_chain_m
     const struct kg_chain_shape *s = &w->shape;
     struct kg_chain_memory m = *shared;
     if (s->kind != KG_CHAIN_RESIDUAL) m.norm = make(w, s->n_in, KG_PRECISION_F32, seed);
+    uint64_t n_elems = 0, at = 0;
+    for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++)
+        n_elems += aligned((uint64_t)kg_chain_outputs(s, i) * s->n_in);
+    uint16_t *matrices = reserve(w, n_elems * sizeof *matrices)->data; /* one after the other, as a model's */
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++) {
         const uint32_t n_out = kg_chain_outputs(s, i);
-        m.w[i] = make_matrix(w, n_out, s->n_in, seed + 1 + i);
+        m.w[i] = matrices + at;
+        fill_matrix(w, matrices + at, n_out, s->n_in, seed + 1 + i);
+        at += aligned((uint64_t)n_out * s->n_in);
         if (w->c->size->bias) m.bias[i] = make(w, n_out, KG_PRECISION_F32, seed + 4 + i);
     }
     return m;
@@ -152,8 +161,14 @@ static struct kg_chain_memory make_layer(struct work *w, const struct kg_chain_m
 static void make_results(struct work *w, struct kg_chain_memory *m) {
     const struct kg_chain_shape *s = &w->shape;
     const uint64_t n_cache = (uint64_t)s->n_kv_heads * s->n_ctx * s->head_dim;
+    uint64_t n_elems = 0, at = 0;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++)
-        m->y[i] = make(w, (uint64_t)s->n_rows * kg_chain_outputs(s, i), F16, 0);
+        n_elems += aligned((uint64_t)s->n_rows * kg_chain_outputs(s, i));
+    uint16_t *results = make(w, n_elems, F16, 0);
+    for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++) {
+        m->y[i] = results + at;
+        at += aligned((uint64_t)s->n_rows * kg_chain_outputs(s, i));
+    }
     if (s->kind != KG_CHAIN_NORM_QKV) return;
     m->k_cache = make(w, n_cache, F16, 17);
     m->v_cache = make(w, n_cache, F16, 19);

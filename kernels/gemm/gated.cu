@@ -21,7 +21,7 @@ static const char WHAT[] = "linear: gate, up and activation";
 template <int OUTS_, int CLUSTER_, int STAGES_, int PER_SM_> struct block_shape {
     static constexpr int OUTS = OUTS_, CLUSTER = CLUSTER_, STAGES = STAGES_, PER_SM = PER_SM_;
     /* Outputs of one instruction: gates and ups at once where both fit. */
-    static constexpr int PIECE = OUTS % 96 ? 2 * OUTS : 96, PIECES = 2 * OUTS / PIECE;
+    static constexpr int PIECE = 2 * OUTS <= 256 ? 2 * OUTS : OUTS, PIECES = 2 * OUTS / PIECE;
     static_assert(PIECES * PIECE == 2 * OUTS && PIECE <= 256, "whole pieces");
     static constexpr int W_BYTES = 2 * OUTS * ROW_BYTES, STAGE_BYTES = W_BYTES + ROWS * ROW_BYTES,
                          BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
@@ -118,8 +118,15 @@ static __device__ __forceinline__ float sum_of(const float (&sum)[S::PIECES][S::
     return sum[j / (S::PIECE / 2)][j % (S::PIECE / 2)];
 }
 
-static __device__ __forceinline__ float bias_at(const float *bias, uint32_t o, uint32_t n_out) {
-    return bias && o < n_out ? bias[o] : 0.0f;
+template <typename S>
+static __device__ __forceinline__ void add_bias(float (&sum)[S::PIECES][S::PIECE / 2], const params &g) {
+#pragma unroll
+    for (int j = 0; j < S::OUTS; j++) {
+        const float *bias = g.bias[j >= S::OUTS / 2];
+        const int of = j % (S::OUTS / 2);
+        const uint32_t o = blockIdx.y * S::OUTS + of / 4 * GROUP + 2 * (threadIdx.x % QUAD) + of % 2;
+        if (bias && o < g.n_out) sum[j / (S::PIECE / 2)][j % (S::PIECE / 2)] += bias[o];
+    }
 }
 
 /* Thread t of a quad has word t of each of four groups; it gets the four words of group t. */
@@ -158,8 +165,9 @@ static __device__ __forceinline__ void store_groups(const params &g, uint32_t ro
 }
 
 /* The epilogue. */
-template <typename S>
-static __device__ __forceinline__ void store_outputs(const params &g, const float (&sum)[S::PIECES][S::PIECE / 2]) {
+template <typename S, typename OP>
+static __device__ __forceinline__ void store_outputs(const params &g, const OP &op,
+                                                     const float (&sum)[S::PIECES][S::PIECE / 2]) {
     const uint32_t lane = threadIdx.x % WARP, row = blockIdx.x * ROWS + threadIdx.x / WARP * 16 + lane / QUAD,
                    output = blockIdx.y * S::OUTS;
 #pragma unroll
@@ -173,10 +181,7 @@ static __device__ __forceinline__ void store_outputs(const params &g, const floa
 #pragma unroll
                 for (uint32_t e = 0; e < 2; e++) {
                     const int j = 4 * (i + q) + 2 * half + (int)e;
-                    const uint32_t o = output + GROUP * (i + q) + 2 * (lane % QUAD) + e;
-                    const float gate = sum_of<S>(sum, j) + bias_at(g.bias[0], o, g.n_out),
-                                up = sum_of<S>(sum, j + S::OUTS / 2) + bias_at(g.bias[1], o, g.n_out);
-                    of[e] = g.is_gelu ? g.gelu(gate, up) : g.gate(gate, up);
+                    of[e] = op.template of<kg_quick_sigmoid>(sum_of<S>(sum, j), sum_of<S>(sum, j + S::OUTS / 2));
                 }
                 v[q] = kg_pack_halves(of[0], of[1]);
             }
@@ -211,7 +216,9 @@ __global__ void __launch_bounds__(S::THREADS, S::PER_SM) gated_kernel(const __gr
         float sum[S::PIECES][S::PIECE / 2];
         consume<S>(sum, (g.n_cols + COLS - 1) / COLS, ring);
         kg_dependency_wait(); /* write-after-read: nothing reads y any more */
-        store_outputs<S>(g, sum);
+        if (g.bias[0] || g.bias[1]) add_bias<S>(sum, g);
+        if (g.is_gelu) store_outputs<S>(g, g.gelu, sum);
+        else store_outputs<S>(g, g.gate, sum);
     }
     if (S::CLUSTER > 1) kg_cluster_arrive(), kg_cluster_wait(); /* peers copy to this block no more */
 }
@@ -261,6 +268,7 @@ struct kernel {
 static const kernel KERNELS[] = {
     KERNEL(64, 3, 2, 660, 2500),
     KERNEL(128, 4, 1, 660, 3000),
+    KERNEL(160, 4, 1, 820, 3200),
     KERNEL(192, 3, 1, 980, 3500),
 };
 

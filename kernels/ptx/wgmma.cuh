@@ -51,6 +51,8 @@ static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared,
 #define KG_ACC_48 KG_ACC_32, KG_ACC_8(32), KG_ACC_8(40)
 #define KG_ACC_56 KG_ACC_48, KG_ACC_8(48)
 #define KG_ACC_64 KG_ACC_56, KG_ACC_8(56)
+#define KG_ACC_80 KG_ACC_64, KG_ACC_8(64), KG_ACC_8(72)
+#define KG_ACC_96 KG_ACC_80, KG_ACC_8(80), KG_ACC_8(88)
 #define KG_ACC_128 KG_ACC_64, KG_ACC_32_FROM(64), KG_ACC_32_FROM(96)
 #define KG_NAMES_10(tens)                                                                                              \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, %" tens "5, %" tens "6, %" tens "7, %" tens           \
@@ -64,7 +66,9 @@ static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared,
 #define KG_NAMES_56 KG_NAMES_50 ", %50, %51, %52, %53, %54, %55"
 #define KG_NAMES_60 KG_NAMES_50 ", " KG_NAMES_10("5")
 #define KG_NAMES_64 KG_NAMES_60 ", %60, %61, %62, %63"
+#define KG_NAMES_80 KG_NAMES_60 ", " KG_NAMES_10("6") ", " KG_NAMES_10("7")
 #define KG_NAMES_90 KG_NAMES_60 ", " KG_NAMES_10("6") ", " KG_NAMES_10("7") ", " KG_NAMES_10("8")
+#define KG_NAMES_96 KG_NAMES_90 ", %90, %91, %92, %93, %94, %95"
 #define KG_NAMES_120 KG_NAMES_90 ", " KG_NAMES_10("9") ", " KG_NAMES_10("10") ", " KG_NAMES_10("11")
 #define KG_NAMES_128 KG_NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 
@@ -106,6 +110,8 @@ KG_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
 KG_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
 KG_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
 KG_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+KG_WGMMA(160, 80, "%80", "%81", "%82", "%83", "%84", "%85", "%86")
+KG_WGMMA(192, 96, "%96", "%97", "%98", "%99", "%100", "%101", "%102")
 KG_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
 
 #endif

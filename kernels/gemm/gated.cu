@@ -1,12 +1,11 @@
 /* A block has 128 rows of x and OUTS outputs. x is the left operand of wgmma, so that the sums of a row, gate and up of
- * an output alike, are one thread's: the epilogue is in registers. The blocks of a cluster have the same outputs and
- * other rows; each copies a part of the tile of W to all of them (multicast).
+ * an output alike, are one thread's: the epilogue is in registers. (Clusters that share the tile of W by multicast were
+ * tried: of two blocks, no faster; of four, up to half slower, since not every SM has a place in one.)
  *
  * Map: two consumer warpgroups of 64 rows each; one thread of another warp produces, by TMA: 64 columns of x and of
  * both matrices at a time, to a ring. */
 #include "kernels/gemm/gated.h"
 #include "kernels/block/precision.cuh"
-#include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/tensor_map.h"
@@ -18,17 +17,14 @@ namespace kg_gated {
 enum { CONSUMERS = 2, ROWS = 64 * CONSUMERS, COLS = 64, ROW_BYTES = 2 * COLS, WARP = 32, GROUP = 8, QUAD = 4 };
 static const char WHAT[] = "linear: gate, up and activation";
 
-template <int OUTS_, int CLUSTER_, int STAGES_, int PER_SM_> struct block_shape {
-    static constexpr int OUTS = OUTS_, CLUSTER = CLUSTER_, STAGES = STAGES_, PER_SM = PER_SM_;
+template <int OUTS_, int STAGES_, int PER_SM_> struct block_shape {
+    static constexpr int OUTS = OUTS_, STAGES = STAGES_, PER_SM = PER_SM_;
     /* Outputs of one instruction: gates and ups at once where both fit. */
     static constexpr int PIECE = 2 * OUTS <= 256 ? 2 * OUTS : OUTS, PIECES = 2 * OUTS / PIECE;
     static_assert(PIECES * PIECE == 2 * OUTS && PIECE <= 256, "whole pieces");
     static constexpr int W_BYTES = 2 * OUTS * ROW_BYTES, STAGE_BYTES = W_BYTES + ROWS * ROW_BYTES,
                          BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
     static_assert(BYTES + 512 <= 227 * 1024 / PER_SM, "a block's memory, beside barriers");
-    /* Rows of W that a block copies, by boxes that lie in one matrix. */
-    static constexpr int SHARE = 2 * OUTS / CLUSTER, BOX = SHARE < OUTS ? SHARE : OUTS;
-    static_assert(BOX % 8 == 0 && SHARE % BOX == 0 && OUTS % BOX == 0, "whole boxes of whole swizzles");
     /* A warpgroup of its own lets the producer give registers away (setmaxnreg). */
     static constexpr bool DIVIDES = PER_SM == 1;
     static constexpr int CONSUMER_THREADS = CONSUMERS * 128, THREADS = CONSUMER_THREADS + (DIVIDES ? 128 : WARP),
@@ -36,7 +32,7 @@ template <int OUTS_, int CLUSTER_, int STAGES_, int PER_SM_> struct block_shape 
 };
 
 struct params {
-    CUtensorMap x, w[2]; /* boxes: 128, and BOX, rows of 64 columns */
+    CUtensorMap x, w[2]; /* boxes: 128, and OUTS, rows of 64 columns */
     const float *bias[2];
     __half *y;
     uint32_t n_rows, n_out, n_cols;
@@ -50,8 +46,7 @@ struct ring {
     unsigned memory, full, empty;
 };
 
-template <typename S> static __device__ __forceinline__ void produce(const params &g, const ring &ring, uint32_t rank) {
-    constexpr uint32_t ALL = (1u << S::CLUSTER) - 1;
+template <typename S> static __device__ __forceinline__ void produce(const params &g, const ring &ring) {
     const uint32_t n_steps = (g.n_cols + COLS - 1) / COLS, output = blockIdx.y * S::OUTS;
     kg_dependency_wait(); /* x is visible */
     for (uint32_t step = 0, stage = 0, parity = 1; step < n_steps; step++) {
@@ -61,21 +56,9 @@ template <typename S> static __device__ __forceinline__ void produce(const param
         kg_mbarrier_expect(full, S::STAGE_BYTES);
         kg_tensor_copy(to + S::W_BYTES, &g.x, full, col, (int)(blockIdx.x * ROWS), 0, 0);
 #pragma unroll
-        for (int i = 0; i < S::SHARE / S::BOX; i++) {
-            const uint32_t row = rank * S::SHARE + i * S::BOX, matrix = row >= S::OUTS; /* of the tile of both */
-            const int o = (int)(output + row - matrix * S::OUTS);
-            if (S::CLUSTER > 1) kg_tensor_copy_multicast(to + row * ROW_BYTES, &g.w[matrix], full, col, o, ALL);
-            else kg_tensor_copy(to + row * ROW_BYTES, &g.w[matrix], full, col, o, 0, 0);
-        }
+        for (int i = 0; i < 2; i++) kg_tensor_copy(to + i * S::OUTS * ROW_BYTES, &g.w[i], full, col, (int)output, 0, 0);
         if (++stage == S::STAGES) stage = 0, parity ^= 1;
     }
-}
-
-/* A warp has read a stage: its block, or all that copy to it, may write it again. */
-template <typename S> static __device__ __forceinline__ void release(bool any, unsigned empty) {
-    const uint32_t lane = threadIdx.x % WARP;
-    if (S::CLUSTER > 1) kg_mbarrier_arrive_peer_if(any && lane < S::CLUSTER, kg_peer_address(empty, lane % S::CLUSTER));
-    else kg_mbarrier_arrive_if(any && lane == 0, empty);
 }
 
 /* sum = the products of 64 rows with gates, then ups. */
@@ -103,7 +86,7 @@ static __device__ __forceinline__ void consume(float (&sum)[S::PIECES][S::PIECE 
                                                            w + (p * S::PIECE * ROW_BYTES >> 4) + 2 * k, 1);
         kg_wgmma_commit();
         kg_wgmma_wait<1>();
-        release<S>(step > 0, ring.empty + 8 * before); /* wgmma has read the step before */
+        kg_mbarrier_arrive_if(step > 0 && threadIdx.x % WARP == 0, ring.empty + 8 * before); /* wgmma has read it */
         before = stage;
         if (++stage == S::STAGES) stage = 0, parity ^= 1;
     }
@@ -201,15 +184,14 @@ __global__ void __launch_bounds__(S::THREADS, S::PER_SM) gated_kernel(const __gr
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
             kg_mbarrier_init(ring.full + 8 * i, 1);
-            kg_mbarrier_init(ring.empty + 8 * i, S::CLUSTER * S::CONSUMER_THREADS / WARP);
+            kg_mbarrier_init(ring.empty + 8 * i, S::CONSUMER_THREADS / WARP);
         }
         kg_mbarrier_init_fence();
     }
-    if (S::CLUSTER > 1) kg_cluster_arrive(), kg_cluster_wait(); /* the cluster's barriers are initialised */
-    else __syncthreads();
+    __syncthreads();
     if (threadIdx.x >= S::CONSUMER_THREADS) {
         if constexpr (S::DIVIDES) kg_registers_decrease<S::PRODUCER_REGISTERS>();
-        if (threadIdx.x == S::CONSUMER_THREADS) produce<S>(g, ring, S::CLUSTER > 1 ? kg_cluster_rank() : 0);
+        if (threadIdx.x == S::CONSUMER_THREADS) produce<S>(g, ring);
         __syncwarp();
     } else {
         if constexpr (S::DIVIDES) kg_registers_increase<S::CONSUMER_REGISTERS>();
@@ -220,7 +202,6 @@ __global__ void __launch_bounds__(S::THREADS, S::PER_SM) gated_kernel(const __gr
         if (g.is_gelu) store_outputs<S>(g, g.gelu, sum);
         else store_outputs<S>(g, g.gate, sum);
     }
-    if (S::CLUSTER > 1) kg_cluster_arrive(), kg_cluster_wait(); /* peers copy to this block no more */
 }
 
 static uint32_t ceil_div(uint32_t a, uint32_t b) {
@@ -246,58 +227,63 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     enum kg_status status = make_map(&g.x, p->x, p->n_rows, p->n_cols, ROWS, err);
     for (int i = 0; i < 2 && !status; i++) {
         g.bias[i] = p->part[i].bias;
-        status = make_map(&g.w[i], p->part[i].w, g.n_out, p->n_cols, S::BOX, err);
+        status = make_map(&g.w[i], p->part[i].w, g.n_out, p->n_cols, S::OUTS, err);
     }
     if (status) return status;
-    const dim3 grid(ceil_div(ceil_div(g.n_rows, ROWS), S::CLUSTER) * S::CLUSTER, ceil_div(g.n_out, S::OUTS));
-    return kg_launch_dependent(cuda, gated_kernel<S>, grid, S::THREADS, g, WHAT, err, S::BYTES, S::CLUSTER);
+    const dim3 grid(ceil_div(g.n_rows, ROWS), ceil_div(g.n_out, S::OUTS));
+    return kg_launch_dependent(cuda, gated_kernel<S>, grid, S::THREADS, g, WHAT, err, S::BYTES);
 }
 
-/* A shape of blocks, in clusters of 1, 2 and 4, and what a step of 64 columns and both ends of a block take, in ns. */
+/* A shape of blocks, and what a step of 64 columns and both ends of a block take, in ns: fitted to the times of nine
+ * shapes with cold weights on one H200, 130 to 4096 rows (docs/prefill.md). */
 struct kernel {
-    enum kg_status (*launch[3])(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
-                                struct kg_error *err);
+    enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
+                             struct kg_error *err);
     uint32_t outs, per_sm, step, ends;
 };
-#define KERNEL(outs, stages, per_sm, step, ends)                                                                       \
-    {                                                                                                                  \
-        { launch<block_shape<outs, 1, stages, per_sm>>, launch<block_shape<outs, 2, stages, per_sm>>,                  \
-          launch<block_shape<outs, 4, stages, per_sm>> },                                                              \
-            outs, per_sm, step, ends                                                                                   \
-    }
 static const kernel KERNELS[] = {
-    KERNEL(64, 3, 2, 660, 2500),
-    KERNEL(128, 4, 1, 660, 3000),
-    KERNEL(160, 4, 1, 820, 3200),
-    KERNEL(192, 3, 1, 980, 3500),
+    { launch<block_shape<64, 3, 2>>, 64, 2, 760, 2500 },
+    { launch<block_shape<128, 4, 1>>, 128, 1, 710, 2300 },
+    { launch<block_shape<160, 4, 1>>, 160, 1, 850, 3400 },
+    { launch<block_shape<192, 3, 1>>, 192, 1, 1090, 2500 },
 };
 
-/* The kernel whose estimated time is the shortest. */
-static const kernel *choose(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p, uint32_t n_tiles) {
+/* The kernel whose estimated time is the shortest, and that time. */
+static const kernel *choose(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p, uint64_t *ns) {
     const kernel *best = NULL;
-    uint64_t least = UINT64_MAX;
     for (const kernel &k : KERNELS) {
         const uint64_t at_once = (uint64_t)cuda->n_sms * k.per_sm,
-                       waves = ((uint64_t)n_tiles * ceil_div(p->part[0].n_out, k.outs) + at_once - 1) / at_once,
-                       ns = waves * ((uint64_t)ceil_div(p->n_cols, COLS) * k.step + k.ends);
-        if (ns < least) least = ns, best = &k;
+                       n_tiles = (uint64_t)ceil_div(p->n_rows, ROWS) * ceil_div(p->part[0].n_out, k.outs),
+                       waves = (n_tiles + at_once - 1) / at_once,
+                       time = waves * ((uint64_t)ceil_div(p->n_cols, COLS) * k.step + k.ends);
+        if (!best || time < *ns) *ns = time, best = &k;
     }
     return best;
+}
+
+/* What the library's products and the activation take, from the same measurements: a rate, and two launches' ends. */
+static uint64_t library_ns(const struct kg_few_rows_product *p) {
+    constexpr uint64_t FLOP_PER_NS = 620000, ENDS = 3700;
+    return 4ull * p->n_rows * p->part[0].n_out * p->n_cols / FLOP_PER_NS + ENDS;
 }
 
 } // namespace kg_gated
 
 bool kg_cuda_gated_takes(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p) {
     constexpr uint32_t MAX_OUTPUTS = 65535 * 64; /* a grid's tiles */
-    return cuda->compute_capability == 90 && p->n_rows > 0 && p->n_cols > 0 && p->n_cols % KG_VECTOR == 0 &&
-           (p->form == KG_FEW_ROWS_SWIGLU || p->form == KG_FEW_ROWS_GEGLU) && p->output == KG_PRECISION_F16 &&
-           p->part[0].n_out > 0 && p->part[0].n_out <= MAX_OUTPUTS && p->part[0].n_out == p->part[1].n_out &&
-           kg_vector_aligned(p->x) && kg_vector_aligned(p->part[0].w) && kg_vector_aligned(p->part[1].w) &&
-           kg_vector_aligned(p->part[0].y);
+    uint64_t ns;
+    if (cuda->compute_capability != 90 || p->n_rows == 0 || p->n_cols == 0 || p->n_cols % KG_VECTOR != 0 ||
+        (p->form != KG_FEW_ROWS_SWIGLU && p->form != KG_FEW_ROWS_GEGLU) || p->output != KG_PRECISION_F16 ||
+        p->part[0].n_out == 0 || p->part[0].n_out > MAX_OUTPUTS || p->part[0].n_out != p->part[1].n_out ||
+        !kg_vector_aligned(p->x) || !kg_vector_aligned(p->part[0].w) || !kg_vector_aligned(p->part[1].w) ||
+        !kg_vector_aligned(p->part[0].y))
+        return false;
+    kg_gated::choose(cuda, p, &ns);
+    return ns <= kg_gated::library_ns(p);
 }
 
 enum kg_status kg_cuda_gated(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
                              struct kg_error *err) {
-    const uint32_t n_tiles = kg_gated::ceil_div(p->n_rows, kg_gated::ROWS);
-    return kg_gated::choose(cuda, p, n_tiles)->launch[n_tiles % 4 == 0 ? 2 : n_tiles % 2 == 0](cuda, p, err);
+    uint64_t ns;
+    return kg_gated::choose(cuda, p, &ns)->launch(cuda, p, err);
 }

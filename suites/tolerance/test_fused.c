@@ -30,11 +30,11 @@ static const struct size {
     { QKV(8192, 8, 1, 128), false, false }, { SWIGLU(1, 3), false, false },
     { SWIGLU(63, 1), false, false },        { SWIGLU(64, 70), false, false },
     { SWIGLU(896, 4864), false, true },     { SWIGLU(2880, 2881), false, false },
-    { SWIGLU(3072, 2056), false, false },   { SWIGLU(8192, 1030), false, false },
-    { RESIDUAL(63, 1), false, false },      { RESIDUAL(1, 63), false, false },
-    { RESIDUAL(70, 64), true, false },      { RESIDUAL(4864, 896), false, true },
-    { RESIDUAL(4096, 2880), true, false },  { RESIDUAL(8192, 3072), false, false },
-    { RESIDUAL(1030, 8192), false, false },
+    { SWIGLU(128, 4864), false, false },    { SWIGLU(3072, 2056), false, false },
+    { SWIGLU(8192, 1030), false, false },   { RESIDUAL(63, 1), false, false },
+    { RESIDUAL(1, 63), false, false },      { RESIDUAL(70, 64), true, false },
+    { RESIDUAL(4864, 896), false, true },   { RESIDUAL(4096, 2880), true, false },
+    { RESIDUAL(8192, 3072), false, false }, { RESIDUAL(1030, 8192), false, false },
 };
 
 static const struct form {

@@ -25,7 +25,7 @@ template <int OUTS_, int STAGES_, int PER_SM_> struct block_shape {
     static constexpr int W_BYTES = 2 * OUTS * ROW_BYTES, STAGE_BYTES = W_BYTES + ROWS * ROW_BYTES,
                          BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
     static_assert(BYTES + 512 <= 227 * 1024 / PER_SM, "a block's memory, beside barriers");
-    /* A warpgroup of its own lets the producer give registers away (setmaxnreg). */
+    /* A separate warpgroup lets the producer give registers away (setmaxnreg). */
     static constexpr bool DIVIDES = PER_SM == 1;
     static constexpr int CONSUMER_THREADS = CONSUMERS * 128, THREADS = CONSUMER_THREADS + (DIVIDES ? 128 : WARP),
                          PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;

@@ -133,6 +133,13 @@ static bool only_models(const struct bench_options *o) {
     return o->models.n_items > 0 && o->filters.n_items + o->keys.n_items == 0 && !o->report;
 }
 
+/* Whether a filter chooses among peers: then --peer adds no others. */
+static bool names_peers(const struct kg_option_list *globs) {
+    for (size_t i = 0; i < globs->n_items; i++)
+        if (strstr(globs->items[i], "_peer/")) return true;
+    return false;
+}
+
 /* Globs over keys, which all begin with the layer: one that leaves it out means it. malloc'ed list of malloc'ed texts.
  */
 static struct kg_option_list chosen_globs(const struct bench_options *o) {
@@ -147,7 +154,7 @@ static struct kg_option_list chosen_globs(const struct bench_options *o) {
         all.items[all.n_items++] = kg_xstrdup(globs->items[i]);
         all.items[all.n_items++] = kg_xasprintf("bench/%s", globs->items[i]);
     }
-    if (o->peer && globs->n_items > 0) all.items[all.n_items++] = kg_xstrdup(PEERS);
+    if (o->peer && globs->n_items > 0 && !names_peers(globs)) all.items[all.n_items++] = kg_xstrdup(PEERS);
     return all;
 }
 

@@ -337,7 +337,7 @@ static void report_of_a_sprint(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
-/* Without --peer they are no part of a run, whatever the globs say, unless named. */
+/* Without --peer they are no part of a run, whatever the globs say, unless named; nor are others than those named. */
 static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
     static const char ONE[] = "bench/sdpa_peer/cudnn[cuda,f16,B=1 H=4/2 S=48 D=64 causal]";
     (void)arg;
@@ -352,6 +352,10 @@ static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
     r = bench(rec, ARGS("--quick", "--list", "--peer", "--filter", "sdpa/auto*"), NULL);
     ck_assert_msg(strstr(r.out, ONE) && !strstr(r.out, "bench/linear"), "%s%s", r.out, r.err);
+    kg_process_result_free(&r);
+    r = bench(rec, ARGS("--quick", "--list", "--peer", "--filter", "sdpa/auto*", "--filter", "model_peer/*"), NULL);
+    ck_assert_msg(strstr(r.out, "bench/model_peer/") && strstr(r.out, "bench/sdpa/auto") && !strstr(r.out, ONE), "%s%s",
+                  r.out, r.err);
     kg_process_result_free(&r);
 }
 

@@ -37,7 +37,7 @@ struct made {
     double rate;        /* TFLOP/s; 0: none */
     double pipe_share;  /* hardware counters; 0: none */
     double params;      /* of a model; 0: Qwen2.5-0.5B's */
-    double weight_bits; /* of a parameter; 0: 16, of the second model 32 */
+    double weight_bits; /* of a parameter; 0: 16, of the second model 32, of GPT-OSS 5.3 */
     const char *layer;  /* NULL: bench */
 };
 
@@ -73,7 +73,7 @@ static json_t *result_of(struct kg_bundle *bundle, const struct made *m, const c
     if (m->metric) json_array_append_new(metrics, named(m->metric, "bytes", m->value));
     if (strncmp(m->shape, "model=", 6) == 0) {
         const double params = m->params > 0 ? m->params : 494032768;
-        const double bits = m->weight_bits > 0 ? m->weight_bits : m->shape[6] == '0' ? 16 : 32;
+        const double bits = m->weight_bits > 0 ? m->weight_bits : params > 1e10 ? 5.3 : m->shape[6] == '0' ? 16 : 32;
         json_array_append_new(metrics, named("params", "count", params));
         json_array_append_new(metrics, named("weights", "bytes", bits / 8 * params));
     }
@@ -259,6 +259,10 @@ static const struct made FOURS[] = {
 };
 static const struct made PHI3_RUN[] = {
     OF_MODEL("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, PHI3, 4e6),
+    { TIMED("model_peer", "llama-bench", "-", "model=0 c.gguf prompt=16 tokens=256 ctx=272", "token", "host", 8e6),
+      .state = "warm" },
+    { TIMED("model_peer", "llama-bench", "-", "model=0 other.gguf prompt=16 tokens=256 ctx=272", "token", "host", 1e6),
+      .state = "warm" },
     OF_MODEL("prefill", " prompt=512 tokens=1 ctx=528", "prefill", NULL, PHI3, 5e6),
 };
 static const struct made PHI3_MXFP4[] = {
@@ -300,6 +304,40 @@ static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg
     free(root);
 }
 
+/* llama.cpp's figures on the same file in the same run, of the newest run of each file; a file that only kigo ran is
+ * none.
+ */
+static void llama_cpp_from_records(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] = "<!-- kigo:begin model-peers -->\n<!-- kigo:end -->\n";
+#define SHORT "prompt=16 tokens=256 ctx=272"
+    static const struct made OLD[] = {
+        { TIMED("model", "decode", "f16", "model=0 c.gguf " SHORT, "token", "host", 2e6) },
+        { TIMED("model_peer", "llama-bench", "-", "model=0 c.gguf " SHORT, "token", "host", 2e6), .state = "warm" },
+    };
+    static const struct made NEW[] = {
+        { TIMED("model", "decode", "f16", "model=0 alone.gguf " SHORT, "token", "host", 2e6) },
+        { TIMED("model", "decode", "f16", "model=1 c.gguf " SHORT, "token", "host", 1e6) },
+        { TIMED("model_peer", "llama-bench", "-", "model=1 c.gguf " SHORT, "token", "host", 4e6), .state = "warm" },
+        { TIMED("model_peer", "llama-bench", "-", "model=1 c.gguf prompt=20 tokens=1 ctx=21", "wall", "host", 7e6),
+          .state = "warm" },
+    };
+#undef SHORT
+    static const char *const LINES[] = { "---: |\n| c | 1000 | 250 |  |  |  |  |  | 7 |\n\nRecords: `2" };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_dir_make(root, &err), err);
+    make_tables(page, root, false, 0);
+    char *text = text_of(page);
+    ck_assert_ptr_nonnull(strstr(text, "model-peers -->\nNo run is committed yet"));
+    free(text);
+    seal(root, OLD, KG_COUNT_OF(OLD));
+    seal(root, NEW, KG_COUNT_OF(NEW));
+    expect_made(page, root, LINES, KG_COUNT_OF(LINES));
+    free(page);
+    free(root);
+}
+
 /* The README's table: a row a model that some run measured, with the GPU, each from the newest such run, runs named
  * once; the counts of the newest run of tolerance cases. */
 static void headline_from_records(struct kg_record *rec, const void *arg) {
@@ -309,9 +347,9 @@ static void headline_from_records(struct kg_record *rec, const void *arg) {
     static const char *const WITHOUT_CHECK[] = {
         "| --- |\n| Qwen2.5-0.5B, FP16 | ", /* and the GPU, where there is one */
         " | 2000 | 8 |  |  |\n| Phi-3-mini, FP16 | ",
-        " | 250 | 5 |  | llama.cpp 252, transformers 52, compiled 88 |\n| Phi-3-mini, MXFP4 | ",
-        " | 1000 |  |  |  |\n| GPT-OSS-20B, MXFP4 experts | ",
-        " | 500 |  | 40 | llama.cpp 331 |\n\nRecords: `2",
+        " | 250 | 5 |  | llama.cpp 125, transformers 52, compiled 88 |\n| Phi-3-mini, MXFP4 | ",
+        " | 1000 |  |  |  |\n| GPT-OSS-20B, MXFP4 experts, 16-bit rest | ",
+        " | 500 |  | 40 |  |\n\nRecords: `2",
         "`.\n<!-- kigo:end -->\n",
     };
     static const char *const WITH_CHECK[] = { ": 1 planned, 1 passed, 0 failed, 0 skipped (`2" };
@@ -516,6 +554,7 @@ static const struct kg_case CASES[] = {
     CASE(figures_from_records),
     CASE(attention_from_records),
     CASE(mxfp4_and_models_from_records),
+    CASE(llama_cpp_from_records),
     CASE(headline_from_records),
     CASE(signoffs_by_their_own_words),
     CASE(nothing_to_show),

@@ -39,6 +39,7 @@ struct made {
     double params;      /* of a model; 0: Qwen2.5-0.5B's */
     double weight_bits; /* of a parameter; 0: 16, of the second model 32, of GPT-OSS 5.3 */
     const char *layer;  /* NULL: bench */
+    bool slowed;        /* the GPU was, meanwhile */
 };
 
 static json_t *named(const char *name, const char *unit, double value) {
@@ -58,7 +59,7 @@ static json_t *timing_of(struct kg_bundle *bundle, const struct made *m) {
                      "kind", m->kind, "state", state, "n", (int)KG_COUNT_OF(samples), "samples_offset",
                      (json_int_t)offset, "median", m->value, "mad", 0.1 * m->value, "ci_lo", 0.9 * m->value, "ci_hi",
                      1.1 * m->value, "min", 0.8 * m->value, "max", 2 * m->value, "bytes", 1e6, "flops",
-                     strcmp(m->op, "model") == 0 ? 5e8 : 0.0, "valid", 1);
+                     strcmp(m->op, "model") == 0 ? 5e8 : 0.0, "valid", !m->slowed);
 }
 
 /* Files of the model of Qwen2.5-0.5B's shapes are known by their parameters: model=0 is f16's, model=1 f32's. */
@@ -304,9 +305,8 @@ static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg
     free(root);
 }
 
-/* llama.cpp's figures on the same file in the same run, of the newest run of each file; a file that only kigo ran is
- * none.
- */
+/* llama.cpp's figures on the same file in the same run, of the newest run of each file, with a star where the GPU was
+ * slowed down; a file that only kigo ran has no row. */
 static void llama_cpp_from_records(struct kg_record *rec, const void *arg) {
     static const char PAGE[] = "<!-- kigo:begin model-peers -->\n<!-- kigo:end -->\n";
 #define SHORT "prompt=16 tokens=256 ctx=272"
@@ -317,12 +317,14 @@ static void llama_cpp_from_records(struct kg_record *rec, const void *arg) {
     static const struct made NEW[] = {
         { TIMED("model", "decode", "f16", "model=0 alone.gguf " SHORT, "token", "host", 2e6) },
         { TIMED("model", "decode", "f16", "model=1 c.gguf " SHORT, "token", "host", 1e6) },
+        { TIMED("model", "prefill", "f16", "model=1 c.gguf prompt=512 tokens=1 ctx=528", "prefill", "host", 3e6),
+          .slowed = true },
         { TIMED("model_peer", "llama-bench", "-", "model=1 c.gguf " SHORT, "token", "host", 4e6), .state = "warm" },
         { TIMED("model_peer", "llama-bench", "-", "model=1 c.gguf prompt=20 tokens=1 ctx=21", "wall", "host", 7e6),
           .state = "warm" },
     };
 #undef SHORT
-    static const char *const LINES[] = { "---: |\n| c | 1000 | 250 |  |  |  |  |  | 7 |\n\nRecords: `2" };
+    static const char *const LINES[] = { "---: |\n| c | 1000 | 250 |  |  | 3* |  |  | 7 |\n\nRecords: `2" };
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
     struct kg_error err;
     (void)arg;

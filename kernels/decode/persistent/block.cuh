@@ -54,10 +54,10 @@ template <typename T, int D> struct __align__(16) block_shared {
     uint64_t cos_sin_full, params_full[2], params_empty[2];
 };
 
-/* Behind block_shared: partial sums of the warps, double-buffered by batch, or their values of a KV head's query heads.
- */
+/* Behind block_shared: partial sums of the warps, double-buffered by batch. */
 constexpr uint32_t PARTIAL_SUMS = 2 * CONSUMER_WARPS * BATCH_ROWS;
 
+/* The warps' values of a KV head's query heads: during attention, in the place of the vector of a product. */
 inline uint32_t partial_values(uint32_t group, uint32_t dim) {
     return CONSUMER_WARPS * group * dim;
 }
@@ -101,7 +101,7 @@ template <typename T, int D> struct consumer {
 
     /* shared: values (D) of `of_warp` of head h of the group */
     __device__ __forceinline__ float *values(uint32_t of_warp, uint32_t h) const {
-        return reinterpret_cast<float *>(&s + 1) + (of_warp * p.group + h) * D;
+        return at<float>(p.shared.x) + (of_warp * p.group + h) * D;
     }
 
     /* Makes the thread's indices opaque: else the compiler keeps a layer's many addresses in registers from one layer

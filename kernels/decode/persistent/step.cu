@@ -287,9 +287,12 @@ template <typename T, int D> struct instance {
     static const void *kernel() {
         return reinterpret_cast<const void *>(persistent_step_kernel<T, D>);
     }
-    static uint32_t block_bytes(uint32_t group) {
-        const uint32_t values = partial_values(group, D), most = values > PARTIAL_SUMS ? values : PARTIAL_SUMS;
-        return (uint32_t)(sizeof(block_shared<T, D>) + most * sizeof(float));
+    static uint32_t block_bytes() {
+        return (uint32_t)(sizeof(block_shared<T, D>) + PARTIAL_SUMS * sizeof(float));
+    }
+    /* Of attention, where products have their vector. */
+    static uint32_t values_bytes(uint32_t group) {
+        return partial_values(group, D) * (uint32_t)sizeof(float);
     }
 };
 
@@ -308,9 +311,10 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     const uint32_t elem_bytes = p->is_f16 ? (uint32_t)sizeof(__half) : (uint32_t)sizeof(float);
     const uint32_t heads = p->n_heads * p->head_dim, wider = heads > p->n_ff ? heads : p->n_ff;
     const uint32_t group = p->group, widest = wider > p->n_embd ? wider : p->n_embd;
+    const uint32_t values_bytes = with_instance(*p, [group](auto of) { return of.values_bytes(group); });
     struct kg_persistent_shared_map *map = &p->shared;
-    map->x = round_up(with_instance(*p, [group](auto of) { return of.block_bytes(group); }), 16);
-    map->layers = map->x + round_up(widest * elem_bytes, 64);
+    map->x = round_up(with_instance(*p, [](auto of) { return of.block_bytes(); }), 16);
+    map->layers = map->x + round_up(std::max(widest * elem_bytes, values_bytes), 64);
     map->norm = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
     map->biases = map->norm + round_up(p->n_embd * (uint32_t)sizeof(float), 16);
     map->bias_bytes = round_up(2 * p->bias_rows * (uint32_t)sizeof(float), 16);

@@ -261,6 +261,14 @@ bool kg_cuda_linear_few_rows(const struct kg_cuda_backend *cuda, const struct kg
     return kg_cuda_linear_plain_product(args, n, product) && kg_cuda_few_rows_takes(cuda, product);
 }
 
+/* Few rows of a small matrix, as experts' routers are: not worth the library, whose first use costs a fresh process
+ * some 80 ms. */
+static bool is_small(const struct kg_linear_args *args) {
+    enum { MOST_ROWS = 32, MOST_BYTES = 1 << 20 };
+    const struct kg_weight *w = &args->weight;
+    return args->n_rows <= MOST_ROWS && w->n_rows * kg_weight_row_bytes(w) <= MOST_BYTES;
+}
+
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
                                          struct kg_error *err) {
     const enum kg_status status = kg_linear_check(args, err);
@@ -299,6 +307,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     struct kg_few_rows_product few;
     if (kg_cuda_linear_few_rows(job.cuda, args, 1, &few)) return kg_cuda_few_rows(job.cuda, &few, err);
     if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, false, err);
+    if (is_small(args)) return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
     return run_gemm(job);
 }
 

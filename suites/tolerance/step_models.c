@@ -172,13 +172,13 @@ const struct kg_step_model kg_step_models[] = {
     { .name = "q5_k_q6_k_biases",
       .model = QWEN2(512, 1, 8, 2, 64, 768, 264, .matrices = KG_DTYPE_Q5_K, .more_bits = KG_DTYPE_Q6_K),
       .n_ids = FEW },
-    { .name = "q8_0_odd_blocks", .model = QWEN2(224, 2, 7, 1, 64, 480, 262, .matrices = KG_DTYPE_Q8_0), .n_ids = FEW },
+    { .name = "q8_0_odd_blocks", .model = QWEN2(224, 2, 7, 1, 64, 480, 272, .matrices = KG_DTYPE_Q8_0), .n_ids = FEW },
     { .name = "q4_0",
       .model = LLAMA(96, 2, 3, 1, 32, 160, 262, .untied = true, .matrices = KG_DTYPE_Q4_0),
       .n_ids = FEW },
     { .name = "q5_0_q8_0",
       .model =
-          LLAMA(288, 1, 4, 2, 40, 352, 263, .other_bias = true, .matrices = KG_DTYPE_Q5_0, .more_bits = KG_DTYPE_Q8_0),
+          LLAMA(288, 1, 4, 2, 40, 352, 272, .other_bias = true, .matrices = KG_DTYPE_Q5_0, .more_bits = KG_DTYPE_Q8_0),
       .n_ids = FEW },
     { .name = "gpt2_head_40", .model = GPT2(80, 2, 2, 40, 112, 263), .n_ids = FEW, .is_repeated = true },
 };

@@ -415,11 +415,11 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
 }
 
 /* Few splits: every reader of attention merges them. c.x = attention. */
-template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t epoch) {
+template <typename C> __device__ __forceinline__ void stage_splits(const C &c, uint32_t epoch) {
+    using T = typename C::element;
     constexpr int MOST = KG_PERSISTENT_MAX_DIRECT;
     const kg_persistent_program &p = c.p;
     const uint32_t n_values = p.n_heads * p.head_dim;
-    T *x = c.x();
     for (uint32_t i = c.thread; i < n_values / 2; i += CONSUMERS) {
         const uint32_t head = 2 * i / p.head_dim;
         packet_pair value[MOST], weight[MOST];
@@ -449,8 +449,9 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
                 y.x = fmaf(value[s].floats().x, share, y.x);
                 y.y = fmaf(value[s].floats().y, share, y.y);
             }
-        put_pair(x, place_of_pair<T>(i), __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
+        store_pair(c, i, __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
     }
+    end_vector(c, n_values);
     c.sync(); /* x is visible to all */
 }
 

@@ -1,7 +1,6 @@
 /* Lowers a plan to the persistent kernel's program (program.h): whether it is one of the layers that the kernel has,
  * how products go through the ring, and where packets lie. Host code. */
-#include "kernels/decode/persistent/block.cuh"
-#include "kernels/decode/persistent/matrix.cuh"
+#include "kernels/decode/persistent/blocks.cuh"
 #include "kernels/decode/persistent/step.h"
 #include <cstdlib>
 
@@ -109,9 +108,34 @@ static bool is_alike(const struct kg_node *n, const struct kg_node *first) {
     return alike;
 }
 
+/* Nodes of a layer that have its matrices. */
+static const uint32_t LINEAR[KG_PERSISTENT_WEIGHTS] = { QKV + 1,     QKV + 2,     QKV + 3, ATTN_OUT,
+                                                        GATE_UP + 1, GATE_UP + 2, DOWN };
+
+/* Whether the program is the one for block formats: all matrices have to be of these then. */
+static bool has_blocks(const struct kg_plan *plan) {
+    return plan->activations == KG_PRECISION_F16 &&
+           kg_step_has_blocks(layer_of(plan, 0)[LINEAR[KG_PERSISTENT_Q]].args.linear.weight.dtype);
+}
+
+static bool weight_fits(const struct kg_plan *plan, const struct kg_weight *w, const char *where, int layer,
+                        struct kg_why *why) {
+    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    const bool blocks = has_blocks(plan);
+    const char *name = kg_dtype_info(w->dtype)->name;
+    if (blocks ? !kg_step_has_blocks(w->dtype) : w->dtype != dtype)
+        return kg_no(why, "%s weights (%s %d) beside %s", name, where, layer,
+                     blocks                                ? "block formats"
+                     : plan->activations == KG_PRECISION_F16 ? "f16 activations"
+                                                             : "f32 activations");
+    if (blocks && w->n_cols % kg_block_codes::X_SUB_COLS != 0)
+        return kg_no(why, "rows of %u %s weights (%s %d)", w->n_cols, name, where, layer);
+    return ((uintptr_t)w->data % 16 == 0 && (!blocks || w->n_rows * kg_weight_row_bytes(w) % 16 == 0)) ||
+           kg_no(why, "a %s matrix (%s %d) that does not begin and end on 16 bytes", name, where, layer);
+}
+
 static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, struct kg_why *why) {
     const struct kg_swiglu_args *act = &n[GATE_UP + 3].args.swiglu;
-    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     const int layer = n->layer;
     if (!kg_is_wired(n, WIRES, why)) return false;
     if (!is_alike(n, layer_of(plan, 0)))
@@ -119,24 +143,22 @@ static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, stru
     if (n[ATTENTION + 3].args.attention.sinks) return kg_no(why, "attention with sinks");
     if (act->limit != 0 || act->alpha != 1 || act->up_offset != 0 || act->cubic != 0)
         return kg_no(why, "swiglu with a limit, alpha, offset or cube");
-    for (uint32_t i = 0; i < LAYER_NODES; i++) {
-        const struct kg_weight *w = kg_node_weight(&n[i]);
-        if (w && (w->dtype != dtype || (uintptr_t)w->data % 16 != 0))
-            return kg_no(why, "%s weights (layer %d) beside %s activations", kg_dtype_info(w->dtype)->name, layer,
-                         kg_dtype_info(dtype)->name);
-    }
-    return true;
+    for (uint32_t i : LINEAR)
+        if (!weight_fits(plan, &n[i].args.linear.weight, "layer", layer, why)) return false;
+    const enum kg_dtype gate = n[LINEAR[KG_PERSISTENT_GATE]].args.linear.weight.dtype,
+                        up = n[LINEAR[KG_PERSISTENT_UP]].args.linear.weight.dtype;
+    return gate == up || kg_no(why, "%s beside %s weights of one swiglu (layer %d)", kg_dtype_info(gate)->name,
+                               kg_dtype_info(up)->name, layer);
 }
 
 static bool ends_fit(const struct kg_plan *plan, struct kg_why *why) {
     const struct kg_embedding_args *embedding = &plan->nodes[0].args.embedding;
     const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
-    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     if (embedding->positions.data) return kg_no(why, "learned positions");
     if (embedding->scale != 0 && embedding->scale != 1) return kg_no(why, "a scaled embedding");
     if (output->bias) return kg_no(why, "an output with a bias");
-    return (embedding->weight.dtype == dtype && output->weight.dtype == dtype) ||
-           kg_no(why, "embedding or output of other types than the activations");
+    return weight_fits(plan, &output->weight, "output of layers", (int)n_layers_of(plan), why) &&
+           (has_blocks(plan) || weight_fits(plan, &embedding->weight, "embedding of layers", (int)n_layers_of(plan), why));
 }
 
 static bool precisions_fit(const struct kg_plan *plan, struct kg_why *why) {
@@ -182,7 +204,7 @@ static uint64_t place_packets(struct kg_persistent_program *p, uintptr_t memory)
 
 uint64_t kg_cuda_persistent_bytes(const struct kg_persistent_program *p) {
     struct kg_persistent_program sized = *p;
-    return place_packets(&sized, 0) + p->n_layers * sizeof(struct kg_persistent_layer);
+    return place_packets(&sized, 0) + (p->n_layers + 1) * sizeof(struct kg_persistent_layer);
 }
 
 static uint32_t most_outputs(const struct kg_persistent_matrix *m, int n_blocks) {
@@ -213,10 +235,27 @@ static uint32_t block_bits_of(const struct kg_persistent_matrix *m, uint32_t mos
     return is_short && fits && m->n_cols % ((uint32_t)STEP_COLS << bits) == 0 ? bits : 0;
 }
 
+/* Chunks of a row of a block format that a slot has: as many as fit, segments of a row about equally long. A row that
+ * does not begin on 16 bytes has some of its neighbours' with it. */
+static uint32_t segment_chunks_of(const struct kg_persistent_program *p, uint32_t n_cols, uint32_t chunk_bytes) {
+    using namespace kg_persistent;
+    const uint32_t n_chunks = chunks_of(n_cols);
+    const bool whole = chunk_bytes % COPY_BYTES == 0 && blocks_row_bytes(n_cols, chunk_bytes) % COPY_BYTES == 0;
+    const uint32_t most = (p->row_stride - (whole ? 0 : 2 * (COPY_BYTES - 1))) / chunk_bytes;
+    const uint32_t n_segments = (n_chunks + most - 1) / most;
+    return (n_chunks + n_segments - 1) / n_segments;
+}
+
 /* Rows of a slot, and of them as many columns as fit; pieces of a row about equally long. */
-static void lay_out(struct kg_persistent_matrix *m, int n_blocks, uint32_t slot_bytes, uint32_t elem_bytes) {
+static void lay_out(const struct kg_persistent_program *p, struct kg_persistent_matrix *m, int n_blocks,
+                    uint32_t elem_bytes) {
     using kg_persistent::STEP_COLS;
-    const uint32_t most = most_outputs(m, n_blocks) * m->weight_rows;
+    const uint32_t most = most_outputs(m, n_blocks) * m->weight_rows, slot_bytes = p->slot_bytes;
+    if (p->is_blocks) {
+        m->slot_rows = rows_of_slots(most, MMA_ROWS);
+        m->piece_cols = segment_chunks_of(p, m->n_cols, m->chunk_bytes) * kg_block_codes::CHUNK_COLS;
+        return;
+    }
     m->block_bits = elem_bytes == sizeof(__half) ? block_bits_of(m, most, slot_bytes) : 0;
     m->slot_rows = rows_of_slots(most, rows_together(m, elem_bytes));
     const uint32_t cols =
@@ -229,21 +268,37 @@ static void lay_out(struct kg_persistent_matrix *m, int n_blocks, uint32_t slot_
 static void set_matrices(struct kg_persistent_program *p, uint32_t n_vocab) {
     const uint32_t heads = p->n_heads * p->head_dim, kv_heads = p->n_kv_heads * p->head_dim;
     const uint32_t unit = p->is_f16 ? 2 : 1;
-    p->matrix[KG_PERSISTENT_QKV] = { heads + 2 * kv_heads, p->n_embd, unit, 1, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_ATTN_OUT] = { p->n_embd, heads, unit, 1, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_GATE_UP] = { p->n_ff, p->n_embd, unit, 2, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_DOWN] = { p->n_embd, p->n_ff, unit, 1, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_QKV] = { heads + 2 * kv_heads, p->n_embd, unit, 1, 0, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_ATTN_OUT] = { p->n_embd, heads, unit, 1, 0, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_GATE_UP] = { p->n_ff, p->n_embd, unit, 2, 0, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_DOWN] = { p->n_embd, p->n_ff, unit, 1, 0, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0, 0, 0 };
 }
 
-static struct kg_persistent_layer layer_record(const struct kg_node *n) {
-    static const uint32_t LINEAR[KG_PERSISTENT_WEIGHTS] = { QKV + 1,     QKV + 2,     QKV + 3, ATTN_OUT,
-                                                            GATE_UP + 1, GATE_UP + 2, DOWN };
+static void set_chunks(struct kg_persistent_program *p, const struct kg_plan *plan) {
+    static const int FIRST[KG_PERSISTENT_OUTPUT] = { KG_PERSISTENT_Q, KG_PERSISTENT_O, KG_PERSISTENT_GATE,
+                                                     KG_PERSISTENT_FFN_OUT };
+    const struct kg_node *n = layer_of(plan, 0);
+    for (int i = 0; i < KG_PERSISTENT_PRODUCTS; i++) {
+        const struct kg_linear_args *of =
+            i < KG_PERSISTENT_OUTPUT ? &n[LINEAR[FIRST[i]]].args.linear : &plan->nodes[plan->n_nodes - 1].args.linear;
+        p->matrix[i].chunk_bytes = kg_block_codes::chunk_bytes(of->weight.dtype);
+    }
+}
+
+static struct kg_persistent_format format_of(const struct kg_persistent_program *p, const struct kg_weight *w) {
+    const uint32_t chunk_bytes = kg_block_codes::chunk_bytes(w->dtype);
+    if (!p->is_blocks) return {};
+    return { (uint8_t)w->dtype, (uint8_t)segment_chunks_of(p, w->n_cols, chunk_bytes) };
+}
+
+static struct kg_persistent_layer layer_record(const struct kg_persistent_program *p, const struct kg_node *n) {
     const struct kg_kv_write_args *kv = &n[ATTENTION + 2].args.kv_write;
     struct kg_persistent_layer layer = {};
     for (int i = 0; i < KG_PERSISTENT_WEIGHTS; i++) {
         layer.weight[i] = n[LINEAR[i]].args.linear.weight.data;
         layer.bias[i] = n[LINEAR[i]].args.linear.bias;
+        layer.format[i] = format_of(p, &n[LINEAR[i]].args.linear.weight);
     }
     layer.attn_norm = n[QKV].args.rmsnorm.weight;
     layer.ffn_norm = n[GATE_UP].args.rmsnorm.weight;
@@ -253,14 +308,14 @@ static struct kg_persistent_layer layer_record(const struct kg_node *n) {
 }
 
 struct layer_table {
-    struct kg_persistent_layer layers[KG_PERSISTENT_MAX_LAYERS];
+    struct kg_persistent_layer layers[KG_PERSISTENT_MAX_LAYERS + 1];
 };
 
 /* As a parameter, the table is taken at once: no copy that the host would wait for. */
 static __global__ void put_layers_kernel(const __grid_constant__ struct layer_table table,
-                                         struct kg_persistent_layer *layers, uint32_t n_layers) {
+                                         struct kg_persistent_layer *layers, uint32_t n) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n_layers) layers[i] = table.layers[i];
+    if (i < n) layers[i] = table.layers[i];
 }
 
 enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const struct kg_plan *plan, void *memory,
@@ -270,12 +325,14 @@ enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const stru
     struct layer_table table = {};
     struct kg_persistent_layer *layers =
         reinterpret_cast<struct kg_persistent_layer *>(static_cast<char *>(memory) + n_bytes);
-    for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(layer_of(plan, i));
+    for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(p, layer_of(plan, i));
+    table.layers[p->n_layers].format[KG_PERSISTENT_WEIGHTS] =
+        format_of(p, &plan->nodes[plan->n_nodes - 1].args.linear.weight);
     p->layers = layers;
     const cudaError_t code = cudaMemsetAsync(memory, 0, n_bytes, cuda->stream);
     if (code != cudaSuccess) return kg_cuda_fail(err, "packets of a step", code);
-    put_layers_kernel<<<(p->n_layers + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS, 0, cuda->stream>>>(
-        table, layers, p->n_layers);
+    put_layers_kernel<<<p->n_layers / BLOCK_THREADS + 1, BLOCK_THREADS, 0, cuda->stream>>>(table, layers,
+                                                                                           p->n_layers + 1);
     return kg_cuda_launched(err, "layers of a step");
 }
 
@@ -297,7 +354,8 @@ static void set_model(struct kg_persistent_program *p, const struct kg_cuda_back
     p->norm_eps = n[QKV].args.rmsnorm.eps;
     p->attn_scale = a->scale;
     p->rope = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, NULL, rope->n_rot };
-    p->embedding = plan->nodes[0].args.embedding.weight.data;
+    p->is_blocks = has_blocks(plan);
+    p->embedding = p->is_blocks ? plan->nodes[0].args.embedding.y : plan->nodes[0].args.embedding.weight.data;
     p->output_norm = plan->nodes[plan->n_body].args.rmsnorm.weight;
     p->output = output->weight.data;
     p->logits = static_cast<float *>(output->y);
@@ -306,6 +364,7 @@ static void set_model(struct kg_persistent_program *p, const struct kg_cuda_back
     p->max_splits = max_splits(cuda, a->n_kv_heads);
     p->min_keys_per_split = p->is_f16 ? KEYS_PER_SPLIT_F16 : KEYS_PER_SPLIT_F32;
     set_matrices(p, output->weight.n_rows);
+    if (p->is_blocks) set_chunks(p, plan);
 }
 
 /* Bytes of a layer's weights that the ring holds at a time, of the block that has most. */
@@ -315,7 +374,8 @@ static uint64_t ring_holds(const struct kg_persistent_program *p, const struct k
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const struct kg_persistent_matrix *m = &p->matrix[i];
         const uint64_t rows = (uint64_t)most_outputs(m, cuda->n_sms) * m->weight_rows;
-        n_bytes += rows * m->n_cols * elem_bytes;
+        n_bytes += rows * (p->is_blocks ? kg_persistent::blocks_row_bytes(m->n_cols, m->chunk_bytes)
+                                        : m->n_cols * elem_bytes);
         n_filled += (rows + m->slot_rows - 1) / m->slot_rows * ((m->n_cols + m->piece_cols - 1) / m->piece_cols);
     }
     return n_bytes * p->n_slots / n_filled;
@@ -329,10 +389,14 @@ static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_back
     const uint32_t fixed = kg_cuda_persistent_map(p);
     if (fixed >= cuda->shared_bytes) return false;
     p->slot_bytes = (cuda->shared_bytes - fixed) / p->n_slots / 128 * 128;
+    if (p->is_blocks) { /* an odd multiple of 16 bytes: 8 rows at one column have no bank conflicts */
+        const uint32_t rows_bytes = p->slot_bytes - kg_persistent::SLOT_ROWS;
+        p->row_stride = (rows_bytes / MMA_ROWS - 16) / 128 * 128 + 16;
+    }
     for (struct kg_persistent_matrix &m : p->matrix) {
         if (p->slot_bytes < MMA_ROWS * (kg_persistent::STEP_COLS * elem_bytes + kg_persistent::SLOT_PAD_BYTES))
             return false;
-        lay_out(&m, cuda->n_sms, p->slot_bytes, elem_bytes);
+        lay_out(p, &m, cuda->n_sms, elem_bytes);
     }
     return kg_cuda_persistent_map(p) <= cuda->shared_bytes;
 }

@@ -75,7 +75,7 @@ const struct kg_lowered_scene KG_LOWERED_SCENES[] = {
     { "one_launch",
       KG_LOWERED_PERSISTENT,
       { NULL, NULL, "cuda_cores" },
-      MODEL("llama", 320, 64, 4, 2, 32, 96, .seed = 3, .qkv_bias = true, .other_bias = true, .untied = true),
+      SIZED("llama", 272, 320, 64, 4, 2, 32, 96, .seed = 3, .qkv_bias = true, .other_bias = true, .untied = true),
       299,
       KG_LOWERED_OF_ALL },
     /* One chunk of 256 columns and 17, which are two segments; three and five, in groups of 4 and 8 warps; rows of an

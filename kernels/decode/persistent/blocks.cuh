@@ -1,9 +1,9 @@
 /* Matrices of block formats in the persistent kernel: Q4_0, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K as they lie in a file, each
  * matrix of its own format; activations and cache are float16.
  *
- * A slot is up to 16 rows of one matrix, of each a segment of whole chunks (256 columns, block_codes.cuh). Chunks go
- * round the consumer warps, on from slot to slot of a product, so that all have equally many. A warp decodes a chunk of
- * 16 rows in registers and multiplies it by tensor cores; its sums of a row are added to the other warps' in order.
+ * A slot is up to 16 rows of one matrix, of each a segment of whole chunks (256 columns, block_codes.cuh). A warp decodes
+ * a chunk of all rows in registers and multiplies it by tensor cores; its sums of a row are added to the other warps' in
+ * order.
  *
  * A row's segment begins at any even byte: its copy begins at the 16 bytes before. Where, stands behind the slot's
  * rows. x lies in the order of codes, with the sums that minima need, and zeros up to a whole chunk. */
@@ -81,7 +81,7 @@ template <int D> __device__ __forceinline__ void end_vector(const blocks_consume
 template <int D>
 __device__ __forceinline__ void stage_norm(const blocks_consumer<D> &c, const __half *row, const uint64_t *packets,
                                            uint32_t epoch) {
-    constexpr int QUADS = 2; /* in flight together */
+    constexpr int QUADS = FEW_PACKETS;
     const uint32_t n_quads = c.p.n_embd / QUAD;
     float squares = 0;
 #pragma unroll 1
@@ -116,12 +116,11 @@ __device__ __forceinline__ void stage_norm(const blocks_consumer<D> &c, const __
     c.sync(); /* x is visible to all */
 }
 
-/* c.x = n_elems (a multiple of 32) activations of the epoch. */
-template <int D>
-__device__ __forceinline__ void stage_packets(const blocks_consumer<D> &c, const uint64_t *packets, uint32_t n_elems,
+/* QUADS: of a thread, in flight together. */
+template <int QUADS, int D>
+__device__ __forceinline__ void fetch_packets(const blocks_consumer<D> &c, const uint64_t *packets, uint32_t n_quads,
                                               uint32_t epoch) {
-    constexpr int QUADS = 3;
-    const uint32_t n_quads = n_elems / QUAD;
+#pragma unroll 1
     for (uint32_t at = c.thread; at < n_quads; at += QUADS * CONSUMERS) {
         packet_pair got[QUADS];
         wait_packet_pairs(got, packets, at, CONSUMERS, n_quads, epoch);
@@ -130,6 +129,15 @@ __device__ __forceinline__ void stage_packets(const blocks_consumer<D> &c, const
             if (at + k * CONSUMERS < n_quads)
                 store_quad(c, at + k * CONSUMERS, (uint32_t)got[k].low, (uint32_t)got[k].high);
     }
+}
+
+/* c.x = n_elems (a multiple of 32) activations of the epoch. */
+template <int D>
+__device__ __forceinline__ void stage_packets(const blocks_consumer<D> &c, const uint64_t *packets, uint32_t n_elems,
+                                              uint32_t epoch) {
+    const uint32_t n_quads = n_elems / QUAD;
+    if (n_quads <= FEW_PACKETS * CONSUMERS) fetch_packets<FEW_PACKETS>(c, packets, n_quads, epoch);
+    else fetch_packets<MANY_PACKETS>(c, packets, n_quads, epoch);
     end_vector(c, n_elems);
     c.sync(); /* x is visible to all */
 }
@@ -208,8 +216,17 @@ __device__ __forceinline__ void produce_blocks(ring &slots, ring &arriving, uint
     }
 }
 
-/* sum += the warp's chunks of rows g and g + 8 of a slot's rows, all segments. skip: chunks until the warp's next. */
-template <enum kg_dtype F, int D>
+/* How tiles, the rows of a slot, go round the consumer warps: a tile is one group's, of half of the warps, and the other
+ * group has the next; the last of an odd number is for all. Within, chunks go round the warps that have the tile, on
+ * from tile to tile. */
+enum { TILE_GROUPS = 2, GROUP_WARPS = CONSUMER_WARPS / TILE_GROUPS };
+
+struct turns {
+    uint32_t group, of_group, of_all; /* the warp's group; chunks until the warp's next, of tiles of a group and of all */
+};
+
+/* sum += the warp's chunks of rows g and g + 8 of a tile, all segments. skip: chunks until the warp's next. */
+template <enum kg_dtype F, uint32_t WARPS, int D>
 __device__ __forceinline__ void add_segments(float (&sum)[2], blocks_consumer<D> &c, uint32_t n_cols,
                                              uint32_t segment_chunks, uint32_t &skip) {
     constexpr uint32_t BYTES = kg_block_codes::chunk_bytes(F);
@@ -227,12 +244,12 @@ __device__ __forceinline__ void add_segments(float (&sum)[2], blocks_consumer<D>
             const float *x_sums = c.x_sums() + (first + skip) * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
             uint32_t n_blocks = (n_cols - (first + skip) * CHUNK_COLS) / kg_block_codes::X_SUB_COLS;
 #pragma unroll 1
-            for (; skip < n; skip += CONSUMER_WARPS) {
-                kg_block_codes::add_chunk<F>(sum, rows, x, x_sums, n_blocks);
-                rows[0] += CONSUMER_WARPS * BYTES, rows[1] += CONSUMER_WARPS * BYTES;
-                x += CONSUMER_WARPS * kg_block_codes::X_CHUNK_BYTES;
-                x_sums += CONSUMER_WARPS * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
-                n_blocks -= CONSUMER_WARPS * (CHUNK_COLS / kg_block_codes::X_SUB_COLS);
+            for (; skip < n; skip += WARPS) {
+                kg_block_codes::add_chunk<F>(sum, rows, x, x_sums, n_blocks, c.lane);
+                rows[0] += WARPS * BYTES, rows[1] += WARPS * BYTES;
+                x += WARPS * kg_block_codes::X_CHUNK_BYTES;
+                x_sums += WARPS * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
+                n_blocks -= WARPS * (CHUNK_COLS / kg_block_codes::X_SUB_COLS);
             }
         }
         skip -= n;
@@ -241,45 +258,69 @@ __device__ __forceinline__ void add_segments(float (&sum)[2], blocks_consumer<D>
     }
 }
 
-/* Sums of the warp's chunks of `rows` rows, to the warp's sums from `first` on. */
+/* Slots of a tile that is the other group's: they are read as far as this warp goes. */
 template <int D>
-__device__ __forceinline__ void multiply_rows(blocks_consumer<D> &c, const part &m, kg_persistent_format format,
-                                              uint32_t first, uint32_t rows, uint32_t &skip) {
-    const uint32_t n = format.segment_chunks;
-    float sum[2] = {};
-    switch (format.dtype) {
-    case KG_DTYPE_Q4_0: add_segments<KG_DTYPE_Q4_0>(sum, c, m.n_cols, n, skip); break;
-    case KG_DTYPE_Q5_0: add_segments<KG_DTYPE_Q5_0>(sum, c, m.n_cols, n, skip); break;
-    case KG_DTYPE_Q8_0: add_segments<KG_DTYPE_Q8_0>(sum, c, m.n_cols, n, skip); break;
-    case KG_DTYPE_Q4_K: add_segments<KG_DTYPE_Q4_K>(sum, c, m.n_cols, n, skip); break;
-    case KG_DTYPE_Q5_K: add_segments<KG_DTYPE_Q5_K>(sum, c, m.n_cols, n, skip); break;
-    default: add_segments<KG_DTYPE_Q6_K>(sum, c, m.n_cols, n, skip); break;
-    }
+__device__ __forceinline__ void pass_segments(blocks_consumer<D> &c, uint32_t n_chunks, uint32_t segment_chunks) {
+#pragma unroll 1
+    for (uint32_t first = 0; first < n_chunks; first += segment_chunks, c.slots.advance())
+        if (c.lane == 0) {
+            kg_mbarrier_poll(c.slots.full(), c.slots.parity);
+            kg_mbarrier_arrive(c.slots.empty());
+        }
+    __syncwarp();
+}
+
+/* Sums of the warp's chunks of `n_rows` rows of one matrix, to the warp's sums from `first` on. */
+template <enum kg_dtype F, int D>
+__device__ __forceinline__ void multiply_tiles(blocks_consumer<D> &c, const part &m, uint32_t segment_chunks,
+                                               uint32_t first, uint32_t n_rows, turns &turn) {
+    const uint32_t n_tiles = (n_rows + m.slot_rows - 1) / m.slot_rows;
+#pragma unroll 1
+    for (uint32_t tile = 0; tile < n_tiles; tile++) {
+        const bool for_all = tile + 1 == n_tiles && n_tiles % 2 != 0;
+        if (!for_all && tile % TILE_GROUPS != turn.group) {
+            pass_segments(c, chunks_of(m.n_cols), segment_chunks);
+            continue;
+        }
+        float sum[2] = {};
+        if (for_all) add_segments<F, CONSUMER_WARPS>(sum, c, m.n_cols, segment_chunks, turn.of_all);
+        else add_segments<F, GROUP_WARPS>(sum, c, m.n_cols, segment_chunks, turn.of_group);
 #pragma unroll
-    for (int mask = 1; mask < 4; mask *= 2) {
-        sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
-        sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
+        for (int mask = 1; mask < 4; mask *= 2) {
+            sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
+            sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
+        }
+        const uint32_t row = tile * m.slot_rows + c.lane / 4, end = min(n_rows, (tile + 1) * m.slot_rows);
+        float *sums = c.sums(c.warp) + first;
+        if (c.lane % 4 == 0 && row < end) sums[row] = sum[0];
+        if (c.lane % 4 == 0 && row + 8 < end) sums[row + 8] = sum[1];
     }
-    if (c.lane % 4 != 0) return;
-    const uint32_t row = c.lane / 4;
-    float *sums = c.sums(c.warp) + first;
-    if (row < rows) sums[row] = sum[0];
-    if (row + 8 < rows) sums[row + 8] = sum[1];
 }
 
 /* As for other matrices (matrix.cuh). */
 template <int D, typename Epilogue>
 __device__ __forceinline__ void multiply(blocks_consumer<D> &c, const part &m, Epilogue epilogue) {
-    uint32_t skip = c.warp;
+    turns turn = { c.warp / GROUP_WARPS, c.warp % GROUP_WARPS, c.warp };
 #pragma unroll 1
     for (uint32_t batch = 0; batch < m.n_rows; batch += BATCH_ROWS) {
         const uint32_t n = min((uint32_t)BATCH_ROWS, m.n_rows - batch);
+        static_assert(BATCH_ROWS == WARP * 4, "zeros by one store a lane");
+        *reinterpret_cast<float4 *>(c.sums(c.warp) + 4 * c.lane) = make_float4(0, 0, 0, 0);
+        __syncwarp(); /* tiles of the other group count as zeros; own sums follow */
 #pragma unroll 1
         for (uint32_t first = 0, rows; first < n; first += rows) {
             const weight_place at = place_of(c.p, m, batch + first);
-            const kg_persistent_layer *layers = c.template at<const kg_persistent_layer>(c.p.shared.layers);
-            rows = rows_alike(m, at, batch + first);
-            multiply_rows(c, m, layers[c.layer].format[at.weight], first, rows, skip);
+            const kg_persistent_format format =
+                c.template at<const kg_persistent_layer>(c.p.shared.layers)[c.layer].format[at.weight];
+            rows = min(n - first, at.n_more);
+            switch (format.dtype) {
+            case KG_DTYPE_Q4_0: multiply_tiles<KG_DTYPE_Q4_0>(c, m, format.segment_chunks, first, rows, turn); break;
+            case KG_DTYPE_Q5_0: multiply_tiles<KG_DTYPE_Q5_0>(c, m, format.segment_chunks, first, rows, turn); break;
+            case KG_DTYPE_Q8_0: multiply_tiles<KG_DTYPE_Q8_0>(c, m, format.segment_chunks, first, rows, turn); break;
+            case KG_DTYPE_Q4_K: multiply_tiles<KG_DTYPE_Q4_K>(c, m, format.segment_chunks, first, rows, turn); break;
+            case KG_DTYPE_Q5_K: multiply_tiles<KG_DTYPE_Q5_K>(c, m, format.segment_chunks, first, rows, turn); break;
+            default: multiply_tiles<KG_DTYPE_Q6_K>(c, m, format.segment_chunks, first, rows, turn); break;
+            }
         }
         c.sync(); /* the batch's sums are visible; write-after-read: x, and the sums of two batches ago */
         epilogue(batch, n);

@@ -21,9 +21,7 @@ enum {
     THREADS = N_WARPS * WARP,
     CONSUMER_BARRIER = 1,
     BATCH_ROWS = 128, /* weight rows whose sums have one epilogue */
-    MAX_GROUP = KG_PERSISTENT_MAX_GROUP,
-    FEW_PACKETS = 3, /* pairs of packets that a thread waits for together: each wait is a trip through the L2 */
-    MANY_PACKETS = 8
+    MAX_GROUP = KG_PERSISTENT_MAX_GROUP
 };
 
 /* A block's part of a product: outputs [begin, begin + n), and how their weight rows go through the ring. */
@@ -222,7 +220,7 @@ __device__ __forceinline__ float2 wait_row(const float *row, const uint64_t *pac
 template <typename T, int D>
 __device__ __forceinline__ float fetch_row(const consumer<T, D> &c, const T *row, const uint64_t *packets,
                                            uint32_t epoch) {
-    constexpr int PAIRS = sizeof(T) == sizeof(__half) ? 3 : 4; /* in flight together */
+    constexpr int PAIRS = sizeof(T) == sizeof(__half) ? 2 : 4; /* in flight together */
     const uint32_t n_pairs = c.p.n_embd / (2 * PACKET_ELEMS<T>);
     T *x = c.x();
     float squares = 0;
@@ -273,12 +271,13 @@ __device__ __forceinline__ void stage_norm(const consumer<T, D> &c, const T *row
     c.sync(); /* x is visible to all */
 }
 
-/* PAIRS: of a thread, in flight together. */
-template <int PAIRS, typename T, int D>
-__device__ __forceinline__ void fetch_packets(const consumer<T, D> &c, const uint64_t *packets, uint32_t n_pairs,
+/* c.x = n_elems (a multiple of 4) activations of the epoch. */
+template <typename T, int D>
+__device__ __forceinline__ void stage_packets(const consumer<T, D> &c, const uint64_t *packets, uint32_t n_elems,
                                               uint32_t epoch) {
+    constexpr int PAIRS = 3;
+    const uint32_t n_pairs = n_elems / (2 * PACKET_ELEMS<T>);
     T *x = c.x();
-#pragma unroll 1
     for (uint32_t at = c.thread; at < n_pairs; at += PAIRS * CONSUMERS) {
         packet_pair got[PAIRS];
         wait_packet_pairs(got, packets, at, CONSUMERS, n_pairs, epoch);
@@ -286,15 +285,6 @@ __device__ __forceinline__ void fetch_packets(const consumer<T, D> &c, const uin
         for (int k = 0; k < PAIRS; k++)
             if (at + k * CONSUMERS < n_pairs) put_packets(x, at + k * CONSUMERS, got[k].bits());
     }
-}
-
-/* c.x = n_elems (a multiple of 4) activations of the epoch. */
-template <typename T, int D>
-__device__ __forceinline__ void stage_packets(const consumer<T, D> &c, const uint64_t *packets, uint32_t n_elems,
-                                              uint32_t epoch) {
-    const uint32_t n_pairs = n_elems / (2 * PACKET_ELEMS<T>);
-    if (n_pairs <= FEW_PACKETS * CONSUMERS) fetch_packets<FEW_PACKETS>(c, packets, n_pairs, epoch);
-    else fetch_packets<MANY_PACKETS>(c, packets, n_pairs, epoch);
     c.sync(); /* x is visible to all */
 }
 

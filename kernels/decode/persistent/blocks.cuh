@@ -81,7 +81,7 @@ template <int D> __device__ __forceinline__ void end_vector(const blocks_consume
 template <int D>
 __device__ __forceinline__ void stage_norm(const blocks_consumer<D> &c, const __half *row, const uint64_t *packets,
                                            uint32_t epoch) {
-    constexpr int QUADS = FEW_PACKETS;
+    constexpr int QUADS = 2; /* in flight together */
     const uint32_t n_quads = c.p.n_embd / QUAD;
     float squares = 0;
 #pragma unroll 1
@@ -116,11 +116,12 @@ __device__ __forceinline__ void stage_norm(const blocks_consumer<D> &c, const __
     c.sync(); /* x is visible to all */
 }
 
-/* QUADS: of a thread, in flight together. */
-template <int QUADS, int D>
-__device__ __forceinline__ void fetch_packets(const blocks_consumer<D> &c, const uint64_t *packets, uint32_t n_quads,
+/* c.x = n_elems (a multiple of 32) activations of the epoch. */
+template <int D>
+__device__ __forceinline__ void stage_packets(const blocks_consumer<D> &c, const uint64_t *packets, uint32_t n_elems,
                                               uint32_t epoch) {
-#pragma unroll 1
+    constexpr int QUADS = 3;
+    const uint32_t n_quads = n_elems / QUAD;
     for (uint32_t at = c.thread; at < n_quads; at += QUADS * CONSUMERS) {
         packet_pair got[QUADS];
         wait_packet_pairs(got, packets, at, CONSUMERS, n_quads, epoch);
@@ -129,15 +130,6 @@ __device__ __forceinline__ void fetch_packets(const blocks_consumer<D> &c, const
             if (at + k * CONSUMERS < n_quads)
                 store_quad(c, at + k * CONSUMERS, (uint32_t)got[k].low, (uint32_t)got[k].high);
     }
-}
-
-/* c.x = n_elems (a multiple of 32) activations of the epoch. */
-template <int D>
-__device__ __forceinline__ void stage_packets(const blocks_consumer<D> &c, const uint64_t *packets, uint32_t n_elems,
-                                              uint32_t epoch) {
-    const uint32_t n_quads = n_elems / QUAD;
-    if (n_quads <= FEW_PACKETS * CONSUMERS) fetch_packets<FEW_PACKETS>(c, packets, n_quads, epoch);
-    else fetch_packets<MANY_PACKETS>(c, packets, n_quads, epoch);
     end_vector(c, n_elems);
     c.sync(); /* x is visible to all */
 }

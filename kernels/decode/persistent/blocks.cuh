@@ -160,13 +160,18 @@ __device__ __forceinline__ weight_place place_of(const kg_persistent_program &p,
                     : weight_place{ KG_PERSISTENT_V, at - k, more };
 }
 
-/* Rows of the slots that begin with weight row `first`. */
-__device__ __forceinline__ uint32_t rows_alike(const part &m, const weight_place &at, uint32_t first) {
-    return min(rows_of_slot(m, first), at.n_more);
-}
+/* Two tiles, each the rows of a slot, of one matrix and one batch, are multiplied together: their segments come in
+ * turn. The last of an odd number is alone. rows: of each, from weight row `first` on. */
+enum { TILES = 2 };
 
-__device__ __forceinline__ unsigned char *begins_of(const ring &slots, unsigned char *memory) {
-    return memory + slots.p.shared.slots + slots.slot * slots.p.slot_bytes + SLOT_ROWS * slots.p.row_stride;
+struct tile_rows {
+    uint32_t rows[TILES];
+};
+
+__device__ __forceinline__ tile_rows tiles_from(const part &m, const weight_place &at, uint32_t first) {
+    const uint32_t rows = min(rows_of_slot(m, first), at.n_more), next = first + rows;
+    const bool alone = rows == at.n_more || next % BATCH_ROWS == 0;
+    return { { rows, alone ? 0 : min(rows_of_slot(m, next), at.n_more - rows) } };
 }
 
 /* The producer warp: lane r copies row r of each slot. */
@@ -175,147 +180,172 @@ __device__ __forceinline__ void produce_blocks(ring &slots, ring &arriving, uint
                                                uint64_t policy) {
     const uint32_t lane = threadIdx.x % WARP;
     const kg_persistent_program &p = slots.p;
-    for (uint32_t first = 0, rows; first < m.n_rows; first += rows) {
-        rows = rows_alike(m, place_of(p, m, first), first);
-        const weight_place at = place_of(p, m, first + min(lane, rows - 1));
-        const bool is_output = at.weight == KG_PERSISTENT_WEIGHTS;
-        const kg_persistent_format format = layer.format[at.weight];
+    tile_rows tiles;
+    for (uint32_t first = 0; first < m.n_rows; first += tiles.rows[0] + tiles.rows[1]) {
+        const weight_place place = place_of(p, m, first);
+        const kg_persistent_format format = layer.format[place.weight];
         const uint32_t chunk_bytes = kg_block_codes::chunk_bytes((enum kg_dtype)format.dtype),
                        row_bytes = blocks_row_bytes(m.n_cols, chunk_bytes),
                        segment_bytes = format.segment_chunks * chunk_bytes;
-        const uint8_t *row = static_cast<const uint8_t *>(is_output ? p.output : layer.weight[at.weight]) +
-                             (size_t)at.row * row_bytes;
-        for (uint32_t done = 0; done < row_bytes; done += segment_bytes, slots.advance()) {
-            const uint8_t *start = row + done;
-            const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
-            const uint32_t wanted = before + min(segment_bytes, row_bytes - done);
-            const uint32_t n_bytes = lane < rows ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
-            const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
-            if (n_in_flight == p.max_in_flight) {
-                kg_mbarrier_poll(arriving.full(), arriving.parity);
-                arriving.advance();
-            } else {
-                n_in_flight++;
+        const uint8_t *row[TILES];
+        tiles = tiles_from(m, place, first);
+#pragma unroll
+        for (uint32_t tile = 0; tile < TILES; tile++) {
+            const uint32_t last = max(tiles.rows[tile], 1u) - 1;
+            const weight_place at = place_of(p, m, first + tile * tiles.rows[0] + min(lane, last));
+            const void *matrix = at.weight == KG_PERSISTENT_WEIGHTS ? p.output : layer.weight[at.weight];
+            row[tile] = static_cast<const uint8_t *>(matrix) + (size_t)at.row * row_bytes;
+        }
+        for (uint32_t done = 0; done < row_bytes; done += segment_bytes)
+#pragma unroll
+            for (uint32_t tile = 0; tile < TILES; tile++) {
+                const uint32_t rows = tiles.rows[tile];
+                if (rows == 0) break;
+                const uint8_t *start = row[tile] + done;
+                const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
+                const uint32_t wanted = before + min(segment_bytes, row_bytes - done);
+                const uint32_t n_bytes = lane < rows ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
+                const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
+                if (n_in_flight == p.max_in_flight) {
+                    kg_mbarrier_poll(arriving.full(), arriving.parity);
+                    arriving.advance();
+                } else {
+                    n_in_flight++;
+                }
+                kg_mbarrier_poll(slots.empty(), slots.parity ^ 1);
+                if (lane < SLOT_ROWS)
+                    memory[p.shared.slots + slots.slot * p.slot_bytes + SLOT_ROWS * p.row_stride + lane] =
+                        (unsigned char)before;
+                __syncwarp(); /* the slot is empty, and where rows begin is written, before the arrival below */
+                if (lane == 0) kg_mbarrier_expect(slots.full(), all_bytes);
+                __syncwarp(); /* bytes are expected before they come */
+                if (n_bytes > 0)
+                    kg_bulk_copy(slots.data() + lane * p.row_stride, start - before, n_bytes, slots.full(), policy);
+                slots.advance();
             }
-            kg_mbarrier_poll(slots.empty(), slots.parity ^ 1);
-            if (lane < SLOT_ROWS) begins_of(slots, memory)[lane] = (unsigned char)before;
-            __syncwarp(); /* the slot is empty, and where rows begin is written, before the arrival below */
-            if (lane == 0) kg_mbarrier_expect(slots.full(), all_bytes);
-            __syncwarp(); /* bytes are expected before they come */
-            if (n_bytes > 0)
-                kg_bulk_copy(slots.data() + lane * p.row_stride, start - before, n_bytes, slots.full(), policy);
+    }
+}
+
+/* sum += a chunk of rows of one tile or two. Two together share x and hide each other's latency; one after the other
+ * where that would take more registers than there are. */
+template <enum kg_dtype F, int N>
+__device__ __forceinline__ void add_chunks(float (&sum)[N], const unsigned char *const (&rows)[N],
+                                           const unsigned char *x, const float *x_sums, uint32_t n_blocks,
+                                           uint32_t lane) {
+    constexpr bool together = F == KG_DTYPE_Q4_K || F == KG_DTYPE_Q8_0;
+    if constexpr (N == 2 || together) {
+        kg_block_codes::add_chunk<F>(sum, rows, x, x_sums, n_blocks, lane);
+    } else {
+#pragma unroll
+        for (int tile = 0; tile < N / 2; tile++) {
+            float own[2] = { sum[2 * tile], sum[2 * tile + 1] };
+            const unsigned char *const of_tile[2] = { rows[2 * tile], rows[2 * tile + 1] };
+            kg_block_codes::add_chunk<F>(own, of_tile, x, x_sums, n_blocks, lane);
+            sum[2 * tile] = own[0], sum[2 * tile + 1] = own[1];
         }
     }
 }
 
-/* How tiles, the rows of a slot, go round the consumer warps: a tile is one group's, of half of the warps, and the other
- * group has the next; the last of an odd number is for all. Within, chunks go round the warps that have the tile, on
- * from tile to tile. */
-enum { TILE_GROUPS = 2, GROUP_WARPS = CONSUMER_WARPS / TILE_GROUPS };
-
-struct turns {
-    uint32_t group, of_group, of_all; /* the warp's group; chunks until the warp's next, of tiles of a group and of all */
-};
-
-/* sum += the warp's chunks of rows g and g + 8 of a tile, all segments. skip: chunks until the warp's next. */
-template <enum kg_dtype F, uint32_t WARPS, int D>
-__device__ __forceinline__ void add_segments(float (&sum)[2], blocks_consumer<D> &c, uint32_t n_cols,
+/* sum += the warp's chunks of rows g and g + 8 of N tiles, all segments. Chunks go round the consumer warps, on from
+ * tile to tile; skip: those until the warp's next. */
+template <enum kg_dtype F, int N, int D>
+__device__ __forceinline__ void add_segments(float (&sum)[2 * N], blocks_consumer<D> &c, uint32_t n_cols,
                                              uint32_t segment_chunks, uint32_t &skip) {
     constexpr uint32_t BYTES = kg_block_codes::chunk_bytes(F);
     const uint32_t n_chunks = chunks_of(n_cols), g = c.lane / 4, stride = c.p.row_stride;
 #pragma unroll 1
-    for (uint32_t first = 0; first < n_chunks; first += segment_chunks, c.slots.advance()) {
+    for (uint32_t first = 0; first < n_chunks; first += segment_chunks) {
         const uint32_t n = min(segment_chunks, n_chunks - first);
-        kg_mbarrier_poll(c.slots.full(), c.slots.parity);
-        if (skip < n) {
-            unsigned char *slot = c.template at<unsigned char>(c.p.shared.slots + c.slots.slot * c.p.slot_bytes);
+        const unsigned char *rows[2 * N];
+        unsigned empty[N];
+#pragma unroll
+        for (int tile = 0; tile < N; tile++, c.slots.advance()) {
+            const unsigned char *slot =
+                c.template at<unsigned char>(c.p.shared.slots + c.slots.slot * c.p.slot_bytes);
             const unsigned char *begins = slot + SLOT_ROWS * stride;
-            const unsigned char *rows[2] = { slot + g * stride + begins[g] + skip * BYTES,
-                                             slot + (g + 8) * stride + begins[g + 8] + skip * BYTES };
-            const unsigned char *x = c.codes_x() + (first + skip) * kg_block_codes::X_CHUNK_BYTES;
-            const float *x_sums = c.x_sums() + (first + skip) * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
-            uint32_t n_blocks = (n_cols - (first + skip) * CHUNK_COLS) / kg_block_codes::X_SUB_COLS;
+            empty[tile] = c.slots.empty();
+            kg_mbarrier_poll(c.slots.full(), c.slots.parity);
+            rows[2 * tile] = slot + g * stride + begins[g] + skip * BYTES;
+            rows[2 * tile + 1] = slot + (g + 8) * stride + begins[g + 8] + skip * BYTES;
+        }
+        const unsigned char *x = c.codes_x() + (first + skip) * kg_block_codes::X_CHUNK_BYTES;
+        const float *x_sums = c.x_sums() + (first + skip) * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
+        uint32_t n_blocks = (n_cols - (first + skip) * CHUNK_COLS) / kg_block_codes::X_SUB_COLS;
 #pragma unroll 1
-            for (; skip < n; skip += WARPS) {
-                kg_block_codes::add_chunk<F>(sum, rows, x, x_sums, n_blocks, c.lane);
-                rows[0] += WARPS * BYTES, rows[1] += WARPS * BYTES;
-                x += WARPS * kg_block_codes::X_CHUNK_BYTES;
-                x_sums += WARPS * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
-                n_blocks -= WARPS * (CHUNK_COLS / kg_block_codes::X_SUB_COLS);
-            }
+        for (; skip < n; skip += CONSUMER_WARPS) {
+            add_chunks<F>(sum, rows, x, x_sums, n_blocks, c.lane);
+#pragma unroll
+            for (const unsigned char *&row : rows) row += CONSUMER_WARPS * BYTES;
+            x += CONSUMER_WARPS * kg_block_codes::X_CHUNK_BYTES;
+            x_sums += CONSUMER_WARPS * (CHUNK_COLS / kg_block_codes::GROUP_COLS);
+            n_blocks -= CONSUMER_WARPS * (CHUNK_COLS / kg_block_codes::X_SUB_COLS);
         }
         skip -= n;
-        __syncwarp(); /* the warp has read the slot */
-        if (c.lane == 0) kg_mbarrier_arrive(c.slots.empty());
+        __syncwarp(); /* the warp has read the slots */
+        if (c.lane == 0)
+#pragma unroll
+            for (const unsigned at : empty) kg_mbarrier_arrive(at);
     }
 }
 
-/* Slots of a tile that is the other group's: they are read as far as this warp goes. */
-template <int D>
-__device__ __forceinline__ void pass_segments(blocks_consumer<D> &c, uint32_t n_chunks, uint32_t segment_chunks) {
-#pragma unroll 1
-    for (uint32_t first = 0; first < n_chunks; first += segment_chunks, c.slots.advance())
-        if (c.lane == 0) {
-            kg_mbarrier_poll(c.slots.full(), c.slots.parity);
-            kg_mbarrier_arrive(c.slots.empty());
+/* Sums of the warp's chunks of N tiles, to the warp's sums from `first` on. */
+template <enum kg_dtype F, int N, int D>
+__device__ __forceinline__ void multiply_tiles(blocks_consumer<D> &c, const part &m, uint32_t segment_chunks,
+                                               uint32_t first, const tile_rows &tiles, uint32_t &skip) {
+    float sum[2 * N] = {};
+    add_segments<F, N>(sum, c, m.n_cols, segment_chunks, skip);
+    const uint32_t row = c.lane / 4;
+    float *sums = c.sums(c.warp) + first + row;
+#pragma unroll
+    for (int tile = 0; tile < N; tile++, sums += tiles.rows[0])
+#pragma unroll
+        for (uint32_t half = 0; half < 2; half++) {
+            float all = sum[2 * tile + half];
+            all += __shfl_xor_sync(0xFFFFFFFFu, all, 1);
+            all += __shfl_xor_sync(0xFFFFFFFFu, all, 2);
+            if (c.lane % 4 == 0 && row + 8 * half < tiles.rows[tile]) sums[8 * half] = all;
         }
-    __syncwarp();
 }
 
-/* Sums of the warp's chunks of `n_rows` rows of one matrix, to the warp's sums from `first` on. */
+/* The same of n_rows rows of one matrix and one batch. */
 template <enum kg_dtype F, int D>
-__device__ __forceinline__ void multiply_tiles(blocks_consumer<D> &c, const part &m, uint32_t segment_chunks,
-                                               uint32_t first, uint32_t n_rows, turns &turn) {
-    const uint32_t n_tiles = (n_rows + m.slot_rows - 1) / m.slot_rows;
+__device__ __forceinline__ void multiply_rows(blocks_consumer<D> &c, const part &m, weight_place at,
+                                              uint32_t segment_chunks, uint32_t begin, uint32_t end, uint32_t &skip) {
 #pragma unroll 1
-    for (uint32_t tile = 0; tile < n_tiles; tile++) {
-        const bool for_all = tile + 1 == n_tiles && n_tiles % 2 != 0;
-        if (!for_all && tile % TILE_GROUPS != turn.group) {
-            pass_segments(c, chunks_of(m.n_cols), segment_chunks);
-            continue;
-        }
-        float sum[2] = {};
-        if (for_all) add_segments<F, CONSUMER_WARPS>(sum, c, m.n_cols, segment_chunks, turn.of_all);
-        else add_segments<F, GROUP_WARPS>(sum, c, m.n_cols, segment_chunks, turn.of_group);
-#pragma unroll
-        for (int mask = 1; mask < 4; mask *= 2) {
-            sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
-            sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
-        }
-        const uint32_t row = tile * m.slot_rows + c.lane / 4, end = min(n_rows, (tile + 1) * m.slot_rows);
-        float *sums = c.sums(c.warp) + first;
-        if (c.lane % 4 == 0 && row < end) sums[row] = sum[0];
-        if (c.lane % 4 == 0 && row + 8 < end) sums[row + 8] = sum[1];
+    for (tile_rows tiles; begin < end; begin += tiles.rows[0] + tiles.rows[1]) {
+        tiles = tiles_from(m, at, begin);
+        at.n_more -= tiles.rows[0] + tiles.rows[1];
+        const uint32_t first = begin % BATCH_ROWS;
+        if (tiles.rows[1] > 0) multiply_tiles<F, TILES>(c, m, segment_chunks, first, tiles, skip);
+        else multiply_tiles<F, 1>(c, m, segment_chunks, first, tiles, skip);
     }
 }
 
 /* As for other matrices (matrix.cuh). */
 template <int D, typename Epilogue>
 __device__ __forceinline__ void multiply(blocks_consumer<D> &c, const part &m, Epilogue epilogue) {
-    turns turn = { c.warp / GROUP_WARPS, c.warp % GROUP_WARPS, c.warp };
+    uint32_t skip = c.warp;
 #pragma unroll 1
     for (uint32_t batch = 0; batch < m.n_rows; batch += BATCH_ROWS) {
-        const uint32_t n = min((uint32_t)BATCH_ROWS, m.n_rows - batch);
-        static_assert(BATCH_ROWS == WARP * 4, "zeros by one store a lane");
-        *reinterpret_cast<float4 *>(c.sums(c.warp) + 4 * c.lane) = make_float4(0, 0, 0, 0);
-        __syncwarp(); /* tiles of the other group count as zeros; own sums follow */
+        const uint32_t batch_end = min(batch + BATCH_ROWS, m.n_rows);
 #pragma unroll 1
-        for (uint32_t first = 0, rows; first < n; first += rows) {
-            const weight_place at = place_of(c.p, m, batch + first);
+        for (uint32_t begin = batch, end; begin < batch_end; begin = end) {
+            const weight_place at = place_of(c.p, m, begin);
             const kg_persistent_format format =
                 c.template at<const kg_persistent_layer>(c.p.shared.layers)[c.layer].format[at.weight];
-            rows = min(n - first, at.n_more);
+            const uint32_t n = format.segment_chunks;
+            end = min(batch_end, begin + at.n_more);
             switch (format.dtype) {
-            case KG_DTYPE_Q4_0: multiply_tiles<KG_DTYPE_Q4_0>(c, m, format.segment_chunks, first, rows, turn); break;
-            case KG_DTYPE_Q5_0: multiply_tiles<KG_DTYPE_Q5_0>(c, m, format.segment_chunks, first, rows, turn); break;
-            case KG_DTYPE_Q8_0: multiply_tiles<KG_DTYPE_Q8_0>(c, m, format.segment_chunks, first, rows, turn); break;
-            case KG_DTYPE_Q4_K: multiply_tiles<KG_DTYPE_Q4_K>(c, m, format.segment_chunks, first, rows, turn); break;
-            case KG_DTYPE_Q5_K: multiply_tiles<KG_DTYPE_Q5_K>(c, m, format.segment_chunks, first, rows, turn); break;
-            default: multiply_tiles<KG_DTYPE_Q6_K>(c, m, format.segment_chunks, first, rows, turn); break;
+            case KG_DTYPE_Q4_0: multiply_rows<KG_DTYPE_Q4_0>(c, m, at, n, begin, end, skip); break;
+            case KG_DTYPE_Q5_0: multiply_rows<KG_DTYPE_Q5_0>(c, m, at, n, begin, end, skip); break;
+            case KG_DTYPE_Q8_0: multiply_rows<KG_DTYPE_Q8_0>(c, m, at, n, begin, end, skip); break;
+            case KG_DTYPE_Q4_K: multiply_rows<KG_DTYPE_Q4_K>(c, m, at, n, begin, end, skip); break;
+            case KG_DTYPE_Q5_K: multiply_rows<KG_DTYPE_Q5_K>(c, m, at, n, begin, end, skip); break;
+            default: multiply_rows<KG_DTYPE_Q6_K>(c, m, at, n, begin, end, skip); break;
             }
         }
         c.sync(); /* the batch's sums are visible; write-after-read: x, and the sums of two batches ago */
-        epilogue(batch, n);
+        epilogue(batch, batch_end - batch);
         c.buffer ^= 1;
     }
 }

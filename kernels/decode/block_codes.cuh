@@ -68,7 +68,7 @@ template <enum kg_dtype D> struct codes;
 template <> struct codes<KG_DTYPE_Q4_K> {
     static constexpr float HIGH_UNIT = 16;
     uint4 head, words[2];
-    __device__ __forceinline__ void load(const unsigned char *chunk, uint32_t t) {
+    __device__ __forceinline__ codes(const unsigned char *chunk, uint32_t t) {
         head = *reinterpret_cast<const uint4 *>(chunk);
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) words[i] = *reinterpret_cast<const uint4 *>(chunk + 16 + 32 * t + 16 * i);
@@ -104,8 +104,7 @@ template <> struct codes<KG_DTYPE_Q5_K> {
     static constexpr float HIGH_UNIT = 16;
     uint4 head, words[2], fifths[2];
     uint32_t shift;
-    __device__ __forceinline__ void load(const unsigned char *chunk, uint32_t t) {
-        shift = 2 * t;
+    __device__ __forceinline__ codes(const unsigned char *chunk, uint32_t t) : shift(2 * t) {
         head = *reinterpret_cast<const uint4 *>(chunk);
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) {
@@ -141,7 +140,7 @@ static __device__ __forceinline__ scales scales_of_blocks(const float (&d)[2], u
 template <> struct codes<KG_DTYPE_Q8_0> {
     unsigned words[2][8];
     float d[2];
-    __device__ __forceinline__ void load(const unsigned char *chunk, uint32_t t) {
+    __device__ __forceinline__ codes(const unsigned char *chunk, uint32_t t) {
 #pragma unroll
         for (int b = 0; b < 2; b++) {
             const unsigned char *block = chunk + (2 * t + b) * 34;
@@ -164,7 +163,7 @@ template <> struct codes<KG_DTYPE_Q8_0> {
 template <> struct codes<KG_DTYPE_Q4_0> {
     unsigned words[2][4];
     float d[2];
-    __device__ __forceinline__ void load(const unsigned char *chunk, uint32_t t) {
+    __device__ __forceinline__ codes(const unsigned char *chunk, uint32_t t) {
 #pragma unroll
         for (int b = 0; b < 2; b++) {
             const unsigned char *block = chunk + (2 * t + b) * 18;
@@ -190,7 +189,7 @@ template <> struct codes<KG_DTYPE_Q4_0> {
 template <> struct codes<KG_DTYPE_Q5_0> {
     unsigned words[2][4], fifths[2];
     float d[2];
-    __device__ __forceinline__ void load(const unsigned char *chunk, uint32_t t) {
+    __device__ __forceinline__ codes(const unsigned char *chunk, uint32_t t) {
 #pragma unroll
         for (int b = 0; b < 2; b++) {
             const unsigned char *block = chunk + (2 * t + b) * 22;
@@ -231,86 +230,70 @@ static __device__ __forceinline__ void load_words(unsigned (&to)[16], const unsi
     }
 }
 
+/* sum[0] and sum[1] += the lane's part of the products of x with a chunk of rows g and g + 8. x: the chunk's columns
+ * (x_at); x_sums: of its 16 groups. n_blocks of 32 columns are the row's. All lanes of a warp call it. */
+template <enum kg_dtype D>
+static __device__ __forceinline__ void add_chunk(float (&sum)[2], const unsigned char *const (&rows)[2],
+                                                 const unsigned char *x, const float *x_sums, uint32_t n_blocks) {
+    const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    unsigned low_x[16], high_x[16];
+    load_words(low_x, x + 2 * t * X_SUB_BYTES, g == 2 * t);
+    load_words(high_x, x + (2 * t + 1) * X_SUB_BYTES, g == 2 * t);
+    const codes<D> of[2] = { { rows[0], t }, { rows[1], t } };
+    float low[4] = {}, high[4] = {};
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        kg_mma_16x8x16_free(low, of[0].low(i, 0), of[1].low(i, 0), of[0].low(i, 1), of[1].low(i, 1), low_x[2 * i],
+                            low_x[2 * i + 1]);
+        kg_mma_16x8x16_free(high, of[0].high(i, 0), of[1].high(i, 0), of[0].high(i, 1), of[1].high(i, 1), high_x[2 * i],
+                            high_x[2 * i + 1]);
+    }
+    const float4 sums = *reinterpret_cast<const float4 *>(x_sums + 4 * t);
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        add_scaled(sum[r], low[2 * r], high[2 * r], of[r].factors(t, n_blocks), sums.x + sums.y, sums.z + sums.w);
+}
+
 /* Q6_K has sub-blocks of 16, eight in a half of the chunk: a lane has sub-blocks t and t + 4 of either half. Lanes take
  * their four words in an order that begins at t: in the same order they would lie in the same banks. */
-template <int N>
-static __device__ __forceinline__ void add_chunk_q6_k(float (&sum)[N], const unsigned char *const (&rows)[N],
-                                                      const unsigned char *x, const float *x_sums, uint32_t lane) {
-    const uint32_t g = lane / 4, t = lane % 4, shift = t / 2 * 2;
+template <>
+__device__ __forceinline__ void add_chunk<KG_DTYPE_Q6_K>(float (&sum)[2], const unsigned char *const (&rows)[2],
+                                                         const unsigned char *x, const float *x_sums, uint32_t) {
+    const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, shift = t / 2 * 2;
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++) {
         const unsigned char *low_from = x + (4 * half + t / 2) * X_SUB_BYTES + t % 2 * GROUP_BYTES,
                             *high_from = low_from + 2 * X_SUB_BYTES;
-        float low[N / 2][4] = {}, high[N / 2][4] = {};
+        float low[4] = {}, high[4] = {};
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t w = (i + t) % 4;
             const bool has_x = g == 2 * t;
             const uint2 none = make_uint2(0, 0), low_x = has_x ? reinterpret_cast<const uint2 *>(low_from)[w] : none,
                         high_x = has_x ? reinterpret_cast<const uint2 *>(high_from)[w] : none;
+            unsigned a_low[2][2], a_high[2][2]; /* (pair, row) */
 #pragma unroll
-            for (int tile = 0; tile < N / 2; tile++) {
-                unsigned a_low[2][2], a_high[2][2]; /* (pair, row) */
-#pragma unroll
-                for (int r = 0; r < 2; r++) {
-                    const unsigned char *row = rows[2 * tile + r];
-                    const unsigned nibbles = kg_dequant::load_u32(row + 64 * half + 16 * t + 4 * w),
-                                   pairs = kg_dequant::load_u32(row + 128 + 32 * half + 16 * (t % 2) + 4 * w) >> shift;
-                    const unsigned second = nibbles >> 8, first_bits = pairs << 4, second_bits = pairs >> 4;
-                    a_low[0][r] = (nibbles & 0x000F000Fu) | (first_bits & 0x00300030u);
-                    a_low[1][r] = (second & 0x000F000Fu) | (second_bits & 0x00300030u);
-                    a_high[0][r] = (nibbles & 0x00F000F0u) | (first_bits & 0x03000300u);
-                    a_high[1][r] = (second & 0x00F000F0u) | (second_bits & 0x03000300u);
-                }
-                kg_mma_16x8x16_free(low[tile], a_low[0][0], a_low[0][1], a_low[1][0], a_low[1][1], low_x.x, low_x.y);
-                kg_mma_16x8x16_free(high[tile], a_high[0][0], a_high[0][1], a_high[1][0], a_high[1][1], high_x.x,
-                                    high_x.y);
+            for (int r = 0; r < 2; r++) {
+                const unsigned nibbles = kg_dequant::load_u32(rows[r] + 64 * half + 16 * t + 4 * w),
+                               pairs = kg_dequant::load_u32(rows[r] + 128 + 32 * half + 16 * (t % 2) + 4 * w) >> shift;
+                const unsigned second = nibbles >> 8, first_bits = pairs << 4, second_bits = pairs >> 4;
+                a_low[0][r] = (nibbles & 0x000F000Fu) | (first_bits & 0x00300030u);
+                a_low[1][r] = (second & 0x000F000Fu) | (second_bits & 0x00300030u);
+                a_high[0][r] = (nibbles & 0x00F000F0u) | (first_bits & 0x03000300u);
+                a_high[1][r] = (second & 0x00F000F0u) | (second_bits & 0x03000300u);
             }
+            kg_mma_16x8x16_free(low, a_low[0][0], a_low[0][1], a_low[1][0], a_low[1][1], low_x.x, low_x.y);
+            kg_mma_16x8x16_free(high, a_high[0][0], a_high[0][1], a_high[1][0], a_high[1][1], high_x.x, high_x.y);
         }
         const float x_low = x_sums[8 * half + t], x_high = x_sums[8 * half + 4 + t];
 #pragma unroll
-        for (int r = 0; r < N; r++) {
+        for (int r = 0; r < 2; r++) {
             const float d = kg_dequant::load_f16(rows[r] + 208);
             const signed char *steps = reinterpret_cast<const signed char *>(rows[r] + 192 + 8 * half + t);
             const float step_low = d * (float)steps[0], step_high = d * (float)steps[4];
             const scales s = { step_low * CODE_UNIT, step_high * (CODE_UNIT / 16), step_low * 32, step_high * 32 };
-            add_scaled(sum[r], low[r / 2][2 * (r % 2)], high[r / 2][2 * (r % 2)], s, x_low, x_high);
+            add_scaled(sum[r], low[2 * r], high[2 * r], s, x_low, x_high);
         }
-    }
-}
-
-/* sum[r] += the lane's part of the products of x with a chunk of N rows (2 or 4): row r of an operand's rows g (even r)
- * and g + 8 (odd r), two of each operand. x: the chunk's columns (x_at); x_sums: of its 16 groups. n_blocks of 32
- * columns are the row's. All lanes of a warp call it, with their own number. */
-template <enum kg_dtype D, int N>
-static __device__ __forceinline__ void add_chunk(float (&sum)[N], const unsigned char *const (&rows)[N],
-                                                 const unsigned char *x, const float *x_sums, uint32_t n_blocks,
-                                                 uint32_t lane) {
-    if constexpr (D == KG_DTYPE_Q6_K) {
-        add_chunk_q6_k(sum, rows, x, x_sums, lane);
-    } else {
-        const uint32_t g = lane / 4, t = lane % 4;
-        unsigned low_x[16], high_x[16];
-        load_words(low_x, x + 2 * t * X_SUB_BYTES, g == 2 * t);
-        load_words(high_x, x + (2 * t + 1) * X_SUB_BYTES, g == 2 * t);
-        codes<D> of[N];
-        float low[N / 2][4] = {}, high[N / 2][4] = {};
-#pragma unroll
-        for (int r = 0; r < N; r++) of[r].load(rows[r], t);
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-#pragma unroll
-            for (int r = 0; r < N; r += 2) {
-                kg_mma_16x8x16_free(low[r / 2], of[r].low(i, 0), of[r + 1].low(i, 0), of[r].low(i, 1),
-                                    of[r + 1].low(i, 1), low_x[2 * i], low_x[2 * i + 1]);
-                kg_mma_16x8x16_free(high[r / 2], of[r].high(i, 0), of[r + 1].high(i, 0), of[r].high(i, 1),
-                                    of[r + 1].high(i, 1), high_x[2 * i], high_x[2 * i + 1]);
-            }
-        const float4 sums = *reinterpret_cast<const float4 *>(x_sums + 4 * t);
-#pragma unroll
-        for (int r = 0; r < N; r++)
-            add_scaled(sum[r], low[r / 2][2 * (r % 2)], high[r / 2][2 * (r % 2)], of[r].factors(t, n_blocks),
-                       sums.x + sums.y, sums.z + sums.w);
     }
 }
 

@@ -416,8 +416,7 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
 
 /* Few splits: every reader of attention merges them. c.x = attention. First what each split of a head counts for, then
  * the values; a thread's packets of several pairs are in flight together. */
-template <typename C> __device__ __forceinline__ void stage_splits(const C &c, uint32_t epoch) {
-    using T = typename C::element;
+template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t epoch) {
     constexpr int MOST = KG_PERSISTENT_MAX_DIRECT, PAIRS = 3;
     const kg_persistent_program &p = c.p;
     const uint32_t n_values = p.n_heads * p.head_dim, n_pairs = n_values / 2, last = p.n_splits - 1;
@@ -463,10 +462,9 @@ template <typename C> __device__ __forceinline__ void stage_splits(const C &c, u
                 const float2 v = value[k * MOST + s].floats();
                 y = make_float2(fmaf(v.x, share[s], y.x), fmaf(v.y, share[s], y.y));
             }
-            store_pair(c, i, y.x, y.y);
+            put_pair(c.x(), place_of_pair<T>(i), y.x, y.y);
         }
     }
-    end_vector(c, n_values);
     c.sync(); /* x is visible to all */
 }
 

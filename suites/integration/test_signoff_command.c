@@ -446,10 +446,16 @@ static size_t count_matches(const json_t *lines, const json_t *selector) {
     return n;
 }
 
-/* A pattern that nothing matches would stay unproven for ever: those of the FP16 sprint are held against what is
- * planned. */
-static void fp16_criteria_have_cases(struct kg_record *rec, const void *arg) {
-    char *path = kg_xasprintf("%s/../suites/sprints/fp16.json", kg_fixture_path("."));
+/* Those of a model that is given to bench, which has no case here. */
+static bool is_of_a_model(const json_t *selector) {
+    const char *pattern = kg_json_text(selector, "match");
+    return json_object_get(selector, "where") || (pattern && strncmp(pattern, "bench/model/", 12) == 0);
+}
+
+/* A pattern that nothing matches would stay unproven for ever: each is held against what is planned. */
+static void criteria_have_cases(struct kg_record *rec, const void *arg) {
+    const char *sprint_name = arg;
+    char *path = kg_xasprintf("%s/../suites/sprints/%s.json", kg_fixture_path("."), sprint_name);
     json_t *lines = planned("check"), *bench = planned("bench");
     struct kg_sprint sprint;
     struct kg_error err;
@@ -467,7 +473,7 @@ static void fp16_criteria_have_cases(struct kg_record *rec, const void *arg) {
         }
         json_array_foreach(figures, i, asked) {
             const json_t *of = json_object_get(asked, "of");
-            if (json_object_get(of, "where")) continue; /* of a model that is given to bench */
+            if (is_of_a_model(of)) continue;
             ck_assert_msg(count_matches(lines, of) > 0, "%s: no case", kg_json_text(asked, "what"));
         }
     }
@@ -537,14 +543,23 @@ static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "signoff", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(edited_signoff),           CASE(forged_signoff),
-                                        CASE(statement_is_signed),      CASE(one_commit),
-                                        CASE(one_model_of_gpu),         CASE(runs_together),
-                                        CASE(figures_of_any_run),       CASE(wrong_calls),
-                                        CASE(fp16_criteria_have_cases), CASE(fp16_evidence_decides) };
+static const struct kg_case CASES[] = { CASE(edited_signoff),     CASE(forged_signoff),   CASE(statement_is_signed),
+                                        CASE(one_commit),         CASE(one_model_of_gpu), CASE(runs_together),
+                                        CASE(figures_of_any_run), CASE(wrong_calls),      CASE(fp16_evidence_decides) };
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);
+    static const char *const SPRINTS[][2] = { { "fp16_criteria_have_cases", "fp16" },
+                                              { "fused_criteria_have_cases", "fused" },
+                                              { "mxfp4_criteria_have_cases", "mxfp4" },
+                                              { "sdpa_fp16_criteria_have_cases", "sdpa-fp16" },
+                                              { "sdpa_fp8_criteria_have_cases", "sdpa-fp8" } };
+    for (size_t i = 0; i < KG_COUNT_OF(SPRINTS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "signoff",
+                                                  .name = SPRINTS[i][0],
+                                                  .run = criteria_have_cases,
+                                                  .arg = SPRINTS[i][1] });
     for (size_t i = 0; i < KG_COUNT_OF(VERDICTS); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
                                                   .op = "signoff",

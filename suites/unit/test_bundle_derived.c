@@ -22,7 +22,7 @@ struct contradiction {
     const char *what, *says; /* the finding, and a part of its detail */
 };
 
-static const char FORMAT_LINE[] = "Kigo-Format: 2\n";
+static const char FORMAT_LINE[] = "Kigo-Format: 3\n";
 
 /* The template has a case that passed, one that failed and one that was skipped. */
 static const struct contradiction CONTRADICTIONS[] = {
@@ -55,9 +55,9 @@ static const struct contradiction CONTRADICTIONS[] = {
     { "id_of_another_commit", "data/source.json", "\"git\": null",
       "\"git\": {\"commit\": \"0123456789012345678901234567890123456789\", \"dirty\": false}", RESEAL,
       "data/source.json", "derived", "the id of 0123" },
-    { "newer_format", "bag-info.txt", "Kigo-Format: 2", "Kigo-Format: 3", RETAG, "bag-info.txt", "format",
+    { "newer_format", "bag-info.txt", "Kigo-Format: 3", "Kigo-Format: 4", RETAG, "bag-info.txt", "format",
       "a newer kigo" },
-    { "no_format", "bag-info.txt", "Kigo-Format: 2", "Kigo-Format: two", RETAG, "bag-info.txt", "format", "'two'" },
+    { "no_format", "bag-info.txt", "Kigo-Format: 3", "Kigo-Format: two", RETAG, "bag-info.txt", "format", "'two'" },
     { "first_format", "bag-info.txt", FORMAT_LINE, "", RETAG, NULL, NULL, NULL },
 };
 

@@ -39,6 +39,9 @@ static enum kg_status fill_results(const struct bag *bag, struct kg_error *err) 
         json_t *record = json_pack("{s:s, s:s, s:s, s:n, s:n, s:[], s:[], s:[], s:[]}", "key", c->key, "status",
                                    crashed ? "crash" : "norun", "reason", reason, "started_us", "duration_ns", "errors",
                                    "timings", "metrics", "memory");
+        /* a run that died before the journal had the hash of its plan */
+        for (size_t k = 0; k < KG_N_RECORD_PLANNED && !bag->records.plan_said; k++)
+            json_object_set(record, KG_RECORD_PLANNED[k], json_object_get(c->plan, KG_RECORD_PLANNED[k]));
         status = kg_ndjson_append(fd, record, false, "results.ndjson", err);
         json_decref(record);
     }

@@ -51,8 +51,14 @@ static const json_t *next_record(const json_t *records, size_t *at, int *round) 
     return NULL;
 }
 
-/* What a record says, in a line. malloc'ed. */
-static char *record_text(const json_t *record) {
+/* Of a run's id what tells it from the others of a sign-off, which the page has in full. */
+static const char *end_of_id(const char *run) {
+    const char *end = strrchr(run, '-');
+    return end ? end + 1 : run;
+}
+
+/* What a record says, in a line; `whole`: with the whole id of its run. malloc'ed. */
+static char *record_text(const json_t *record, bool whole) {
     struct kg_buffer out = KG_BUFFER_INIT;
     kg_buffer_puts(&out, text(record, "record"));
     if (*text(record, "status")) kg_buffer_printf(&out, ": %s", text(record, "status"));
@@ -61,20 +67,22 @@ static char *record_text(const json_t *record) {
     if (json_object_get(record, "mean_of"))
         kg_buffer_printf(&out, ", the mean of %g of %g cases, this the least,", kg_json_number(record, "mean_of", 0),
                          kg_json_number(record, "cases", 0));
-    kg_buffer_printf(&out, " in %s", text(record, "run"));
+    const char *run = text(record, "run");
+    kg_buffer_printf(&out, " in %s", whole ? run : end_of_id(run));
     return out.data;
 }
 
-/* The records and notes of a criterion, a line each; `others`: the file that has those which are not shown. */
-static void put_evidence(struct kg_page *page, const json_t *criterion, const char *others) {
+/* The records and notes of a criterion, a line each; `file`: that has those which are not shown, NULL: the
+ * statement, whose pages have whole ids of runs. */
+static void put_evidence(struct kg_page *page, const json_t *criterion, const char *file) {
     const json_t *records = json_object_get(criterion, "records"), *notes = json_object_get(criterion, "notes"),
                  *record;
     char *lines[2 * N_SHOWN + 1];
     size_t at = 0, n = 0;
     int round = 0;
-    while (n < N_SHOWN && (record = next_record(records, &at, &round))) lines[n++] = record_text(record);
+    while (n < N_SHOWN && (record = next_record(records, &at, &round))) lines[n++] = record_text(record, !file);
     const size_t n_more = json_array_size(records) - n;
-    if (n_more > 0) lines[n++] = kg_xasprintf("and %zu more in %s", n_more, others);
+    if (n_more > 0) lines[n++] = kg_xasprintf("and %zu more in %s", n_more, file ? file : KG_SIGNOFF_STATEMENT);
     for (size_t i = 0; i < json_array_size(notes) && i < N_SHOWN; i++) {
         const char *note = json_string_value(json_array_get(notes, i)); /* NULL in a statement that somebody wrote */
         lines[n++] = kg_xstrdup(note ? note : "");
@@ -108,13 +116,13 @@ static void put_not_met(const json_t *document, struct kg_page *page) {
 
 static void put_criteria(const json_t *document, struct kg_page *page) {
     const json_t *list = json_object_get(document, "criteria"), *item;
-    const char *others = *text(document, "records") ? text(document, "records") : KG_SIGNOFF_STATEMENT;
+    const char *file = kg_json_text(document, "records");
     size_t i;
     kg_page_section(page, "Criteria");
     kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
     json_array_foreach(list, i, item) {
         put_members(page, item, MEMBERS, KG_COUNT_OF(MEMBERS));
-        put_evidence(page, item, others);
+        put_evidence(page, item, file);
     }
     kg_page_table_end(page);
 }

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct kg_bundle_document KG_DERIVED[] = { { "data/junit.xml", kg_export_junit, 1, 0 },
-                                                 { "data/results.tap", kg_export_tap, 1, 0 },
-                                                 { "data/results.csv", kg_export_csv, 1, 0 },
-                                                 { "data/report.md", kg_export_report, 2, 0 },
-                                                 { 0 } };
+const struct kg_bundle_document KG_DERIVED[] = {
+    { "data/junit.xml", kg_export_junit, 1, 0 },  { "data/results.tap", kg_export_tap, 1, 0 },
+    { "data/results.csv", kg_export_csv, 3, 0 },  { "data/results.csv", kg_export_csv_of_format_2, 1, 2 },
+    { "data/report.md", kg_export_report, 2, 0 }, { 0 }
+};
 static const char STATEMENT[] = "statement.intoto.json";
 
 static const struct kg_bundle_document *others;

@@ -22,7 +22,7 @@ static const struct {
 } GOLDEN[] = {
     { 3, "data/junit.xml", "f1134de331756255d372f2d0a6f6784038589f2b614ae1acb53410f3310fd585" },
     { 3, "data/results.tap", "3f0f04a1f8e868659e0a98d388f6907e9b3feb544121631d6345b9e2b957a739" },
-    { 3, "data/results.csv", "bb7523f68181e093c70a155719da2cfa48ef6ab12fc1fc6a052a043c7cebe487" },
+    { 3, "data/results.csv", "ba19d13ed9cca34697d695eaec14535a54f64998071bc7ce5f576f8b2a7aaeb1" },
     { 3, "data/report.md", "37b71791ffd779ccf4aba83db3cfbee3e1b7e3d7d7cd52e70df5a4112b860a79" },
     { 3, "data/report.html", "6b3ea5e763b8ab2694539392718c6e7d5c7498c27c00d02e17b6889da09a94c2" },
     { 3, "statement.intoto.json", "0f773b48384c5f21686fb76ee62b578e83bebfe8006dc991d1aa1850f44053c1" },

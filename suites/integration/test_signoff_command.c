@@ -28,7 +28,7 @@ static void expect_file(const char *dir, const char *name, const char *holds) {
     free(path);
 }
 
-/* They are told once, beside the statement. */
+/* They are said once, beside the statement. */
 static void expect_no_records(const char *documents) {
     json_t *statement = NULL, *criterion;
     struct kg_error err;

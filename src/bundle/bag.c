@@ -36,9 +36,10 @@ static enum kg_status fill_results(const struct bag *bag, struct kg_error *err) 
                              : c->started        ? "started, but no result was recorded"
                              : bag->job->partial ? "the run died before this case"
                                                  : "the run ended before this case";
-        json_t *record = json_pack("{s:s, s:s, s:s, s:n, s:n, s:[], s:[], s:[], s:[]}", "key", c->key, "status",
-                                   crashed ? "crash" : "norun", "reason", reason, "started_us", "duration_ns", "errors",
-                                   "timings", "metrics", "memory");
+        json_t *record =
+            json_pack("{s:s, s:s, s:s, s:O, s:n, s:n, s:[], s:[], s:[], s:[]}", "key", c->key, "status",
+                      crashed ? "crash" : "norun", "reason", reason, "seed", json_object_get(c->plan, "seed"),
+                      "started_us", "duration_ns", "errors", "timings", "metrics", "memory");
         /* a run that died before the journal had the hash of its plan */
         for (size_t k = 0; k < KG_N_RECORD_PLANNED && !bag->records.plan_said; k++)
             json_object_set(record, KG_RECORD_PLANNED[k], json_object_get(c->plan, KG_RECORD_PLANNED[k]));

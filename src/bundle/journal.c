@@ -32,12 +32,13 @@ enum kg_status kg_bundle_start(struct kg_bundle *bundle, const char *key, struct
     return kg_bundle_leave(bundle, status, err);
 }
 
-/* The record with the fields the caller left out, lists empty, and without what the plan's line has as well. The
- * caller's reference. */
+/* The record with the fields the caller left out: the plan's seed, lists empty; and without what the plan's line has as
+ * well. The caller's reference. */
 static enum kg_status complete_result(const json_t *plan_line, const json_t *result, json_t **out,
                                       struct kg_error *err) {
     static const char *const LISTS[] = { "errors", "timings", "metrics", "memory" };
     json_t *record = json_copy((json_t *)(uintptr_t)result);
+    if (!json_object_get(record, "seed")) json_object_set(record, "seed", json_object_get(plan_line, "seed"));
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++)
         if (!json_object_get(record, LISTS[i])) json_object_set_new(record, LISTS[i], json_array());
     if (!json_object_get(record, "reason")) json_object_set_new(record, "reason", json_null());

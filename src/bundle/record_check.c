@@ -50,14 +50,14 @@ static const struct field PLAN_FIELDS[] = {
     { "timeout_s", FIELD_NUMBER },
 };
 
-/* suite, def_sha and seed are the plan's where a result leaves them out. */
+/* suite and def_sha are the plan's where a result leaves them out. */
 static const struct field RESULT_FIELDS[] = {
     { "key", FIELD_TEXT },
     { "suite", FIELD_TEXT | FIELD_NULL },
     { "def_sha", FIELD_SHA256 | FIELD_NULL },
     { "status", FIELD_STATUS },
     { "reason", FIELD_TEXT | FIELD_NULL },
-    { "seed", FIELD_DECIMAL | FIELD_NULL },
+    { "seed", FIELD_DECIMAL },
     { "started_us", FIELD_INT | FIELD_NULL },
     { "duration_ns", FIELD_INT | FIELD_NULL },
     { "errors", FIELD_LIST },
@@ -160,14 +160,16 @@ static bool result_ok(struct record r, char *why) {
     return false;
 }
 
-const char *const KG_RECORD_PLANNED[KG_N_RECORD_PLANNED] = { "def_sha", "suite", "seed" };
+const char *const KG_RECORD_PLANNED[KG_N_RECORD_PLANNED] = { "def_sha", "suite" };
 
 static bool same_definition(struct record plan, struct record result, char *why) {
-    for (size_t i = 0; i < KG_N_RECORD_PLANNED; i++) {
-        const char *name = KG_RECORD_PLANNED[i];
+    for (size_t i = 0; i <= KG_N_RECORD_PLANNED; i++) {
+        const bool is_seed = i == KG_N_RECORD_PLANNED;
+        const char *name = is_seed ? "seed" : KG_RECORD_PLANNED[i];
         const char *planned = value_of(plan, name).text, *recorded = value_of(result, name).text;
-        if (!recorded || (planned && strcmp(planned, recorded) == 0)) continue;
-        snprintf(why, KG_RECORD_WHY_SIZE, "%s is %.80s, planned %.80s", name, recorded, planned ? planned : "missing");
+        if (recorded ? planned && strcmp(planned, recorded) == 0 : !is_seed) continue;
+        snprintf(why, KG_RECORD_WHY_SIZE, "%s is %.80s, planned %.80s", name, recorded ? recorded : "missing",
+                 planned ? planned : "missing");
         return false;
     }
     return true;

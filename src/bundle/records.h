@@ -20,7 +20,7 @@ bool kg_record_plan_ok(const json_t *line, char why[KG_RECORD_WHY_SIZE]);
 bool kg_record_result_ok(const json_t *record, char why[KG_RECORD_WHY_SIZE]);
 /* What a result may leave out where the journal has the hash of the plan, which has it. Where it has it, it is the
  * same. */
-enum { KG_N_RECORD_PLANNED = 3 };
+enum { KG_N_RECORD_PLANNED = 2 };
 extern const char *const KG_RECORD_PLANNED[KG_N_RECORD_PLANNED];
 bool kg_record_same_definition(const json_t *plan_line, const json_t *result, char why[KG_RECORD_WHY_SIZE]);
 /* The same of lines read by base/json_tape.h. */

@@ -94,7 +94,7 @@ static struct kg_case_records *find_case(const struct kg_records *records, const
 }
 
 static struct kg_case_records *add_case(struct kg_records *records, const char *key) {
-    if ((records->n_cases & (records->n_cases + 1)) == 0) /* full at 2^n - 1 */
+    if (!records->cases || (records->n_cases & (records->n_cases + 1)) == 0) /* full at 2^n - 1 */
         records->cases = kg_xrealloc(records->cases, (records->n_cases + 1) * 2 * sizeof *records->cases);
     json_object_set_new(records->index, key, json_integer((json_int_t)records->n_cases));
     struct kg_case_records *c = &records->cases[records->n_cases++];
@@ -112,6 +112,16 @@ static void read_plan(struct reading *reading, size_t number, json_t *line) {
     if (find_case(reading->records, key))
         kg_finding_add(reading->findings, "duplicate", reading->file, "line %zu: '%s' is planned twice", number, key);
     else add_case(reading->records, key)->plan = line;
+}
+
+/* What the result leaves out, since its plan has it. */
+static void take_from_plan(struct kg_records *records, const struct kg_case_records *c, json_t *record) {
+    for (size_t i = 0; i < KG_N_RECORD_PLANNED; i++) {
+        const char *name = KG_RECORD_PLANNED[i];
+        if (kg_json_text(record, name)) continue;
+        if (!records->left_out) records->left_out = name, records->left_out_by = c->key;
+        if (c->plan) json_object_set(record, name, json_object_get(c->plan, name));
+    }
 }
 
 static void read_result(struct reading *reading, size_t number, json_t *record) {
@@ -132,12 +142,7 @@ static void read_result(struct reading *reading, size_t number, json_t *record) 
     } else if (!kg_record_same_definition(c->plan, record, why)) {
         kg_finding_add(reading->findings, "definition", reading->file, "line %zu: '%s': %s", number, key, why);
     }
-    for (size_t i = 0; i < KG_N_RECORD_PLANNED; i++) {
-        const char *name = KG_RECORD_PLANNED[i];
-        if (kg_json_text(record, name)) continue;
-        if (!reading->records->left_out) reading->records->left_out = name, reading->records->left_out_by = key;
-        if (c->plan) json_object_set(record, name, json_object_get(c->plan, name));
-    }
+    take_from_plan(reading->records, c, record);
     c->result = record;
 }
 

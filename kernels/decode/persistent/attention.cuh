@@ -415,7 +415,8 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
 }
 
 /* Few splits: every reader of attention merges them. c.x = attention. First what each split of a head counts for, then
- * the values; a thread's packets of several pairs are in flight together. */
+ * the values; a thread's packets of several pairs are in flight together. Two splits are where there are twice as many
+ * blocks as KV heads: a buffer of sums has room for the shares of 6 heads a block, a group of 8 has 4. */
 template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t epoch) {
     constexpr int MOST = KG_PERSISTENT_MAX_DIRECT, PAIRS = 3;
     const kg_persistent_program &p = c.p;

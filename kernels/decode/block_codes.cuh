@@ -231,13 +231,11 @@ static __device__ __forceinline__ void load_words(unsigned (&to)[16], const unsi
 }
 
 /* sum[0] and sum[1] += the lane's part of the products of x with a chunk of rows g and g + 8. x: the chunk's columns
- * (x_at); x_sums: of its 16 groups. n_blocks of 32 columns are the row's. All lanes of a warp call it, with their own
- * number. */
+ * (x_at); x_sums: of its 16 groups. n_blocks of 32 columns are the row's. All lanes of a warp call it. */
 template <enum kg_dtype D>
 static __device__ __forceinline__ void add_chunk(float (&sum)[2], const unsigned char *const (&rows)[2],
-                                                 const unsigned char *x, const float *x_sums, uint32_t n_blocks,
-                                                 uint32_t lane) {
-    const uint32_t g = lane / 4, t = lane % 4;
+                                                 const unsigned char *x, const float *x_sums, uint32_t n_blocks) {
+    const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     unsigned low_x[16], high_x[16];
     load_words(low_x, x + 2 * t * X_SUB_BYTES, g == 2 * t);
     load_words(high_x, x + (2 * t + 1) * X_SUB_BYTES, g == 2 * t);
@@ -260,9 +258,8 @@ static __device__ __forceinline__ void add_chunk(float (&sum)[2], const unsigned
  * their four words in an order that begins at t: in the same order they would lie in the same banks. */
 template <>
 __device__ __forceinline__ void add_chunk<KG_DTYPE_Q6_K>(float (&sum)[2], const unsigned char *const (&rows)[2],
-                                                         const unsigned char *x, const float *x_sums, uint32_t,
-                                                         uint32_t lane) {
-    const uint32_t g = lane / 4, t = lane % 4, shift = t / 2 * 2;
+                                                         const unsigned char *x, const float *x_sums, uint32_t) {
+    const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, shift = t / 2 * 2;
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++) {
         const unsigned char *low_from = x + (4 * half + t / 2) * X_SUB_BYTES + t % 2 * GROUP_BYTES,

@@ -152,7 +152,7 @@ static __device__ __forceinline__ void add_tile(float (&sum)[2], const blocks_pa
         const uint32_t end = min(first - c.member + p.segment_chunks, p.n_chunks);
         for (uint32_t chunk = first; chunk < end; chunk += p.group_warps) {
             add_chunk<D>(sum, rows, x + chunk * X_CHUNK_BYTES, x_sums + chunk * (CHUNK_COLS / GROUP_COLS),
-                         p.m.n_in / X_SUB_COLS - chunk * (CHUNK_COLS / X_SUB_COLS), lane);
+                         p.m.n_in / X_SUB_COLS - chunk * (CHUNK_COLS / X_SUB_COLS));
             rows[0] += p.group_warps * BYTES, rows[1] += p.group_warps * BYTES;
         }
         __syncwarp(); /* the warp has read the slot */

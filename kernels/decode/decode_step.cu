@@ -78,28 +78,14 @@ static void drop_other_graph(struct kg_cuda_lowered *l, const struct kg_run *run
     l->exec = NULL;
 }
 
-/* The token's row of the embedding, for a persistent kernel that does not decode it. */
-static enum kg_status embed(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_step_args *args,
-                            struct kg_error *err) {
-    if (args->id != KG_ID_IN_PLACE)
-        set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, l->plan->ids, args->id, args->run.position);
-    const enum kg_status status = kg_cuda_launched(err, "decode step: the token");
-    return status ? status : kg_plan_run_node(&cuda->base, &l->plan->nodes[0], &args->run, err);
-}
-
 enum kg_status kg_cuda_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,
                                    const struct kg_step_args *args, struct kg_error *err) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     struct kg_cuda_lowered *l = kg_cuda_lowered_of(lowered);
     const struct kg_run *run = &args->run;
-    enum kg_status status = KG_OK;
-    if (l->program) {
-        if (l->program->is_blocks) status = embed(cuda, l, args, err);
-        return status ? status
-                      : kg_cuda_persistent_step(cuda, l->program, args->id, run->position, run->rope_factors, err);
-    }
+    if (l->program) return kg_cuda_persistent_step(cuda, l->program, args->id, run->position, run->rope_factors, err);
     drop_other_graph(l, run);
-    status = l->has_run && !l->exec ? capture(cuda, l, run, err) : KG_OK;
+    enum kg_status status = l->has_run && !l->exec ? capture(cuda, l, run, err) : KG_OK;
     if (status) return status;
     set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, l->plan->ids, args->id, run->position);
     status = kg_cuda_launched(err, "decode step");

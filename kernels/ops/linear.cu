@@ -3,9 +3,9 @@
  * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
  * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if they take them, gemm/few_rows.h, and
- * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemm.h, over W itself where it has the
- * operands' type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied
- * as a whole. The operands are
+ * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemv.h again for few rows of a small W, and
+ * gemm.h for the rest: over W itself where it has the operands' type, or over tiles of W's rows, decoded into the
+ * workspace one after the other, so that W is never copied as a whole. The operands are
  * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
  * - float16 if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
  *   small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;

@@ -37,10 +37,12 @@ static enum kg_status fill_results(const struct bag *bag, struct kg_error *err) 
                              : bag->job->partial ? "the run died before this case"
                                                  : "the run ended before this case";
         json_t *record =
-            json_pack("{s:s, s:O, s:O, s:s, s:s, s:O, s:n, s:n, s:[], s:[], s:[], s:[]}", "key", c->key, "suite",
-                      json_object_get(c->plan, "suite"), "def_sha", json_object_get(c->plan, "def_sha"), "status",
+            json_pack("{s:s, s:s, s:s, s:O, s:n, s:n, s:[], s:[], s:[], s:[]}", "key", c->key, "status",
                       crashed ? "crash" : "norun", "reason", reason, "seed", json_object_get(c->plan, "seed"),
                       "started_us", "duration_ns", "errors", "timings", "metrics", "memory");
+        /* a run that died before the journal had the hash of its plan */
+        for (size_t k = 0; k < KG_N_RECORD_PLANNED && !bag->records.plan_said; k++)
+            json_object_set(record, KG_RECORD_PLANNED[k], json_object_get(c->plan, KG_RECORD_PLANNED[k]));
         status = kg_ndjson_append(fd, record, false, "results.ndjson", err);
         json_decref(record);
     }
@@ -92,6 +94,7 @@ static enum kg_status put_documents(const struct bag *bag, const struct kg_bundl
                                     struct kg_error *err) {
     enum kg_status status = KG_OK;
     for (const struct kg_bundle_document *d = documents; d && d->file && status == KG_OK; d++) {
+        if (d->until) continue;
         struct kg_buffer text = KG_BUFFER_INIT;
         d->make(&bag->exports, &text);
         status = kg_bundle_put(bag->job->dir, d->file, text.data, text.len, err);

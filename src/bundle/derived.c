@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct kg_bundle_document KG_DERIVED[] = { { "data/junit.xml", kg_export_junit, 1 },
-                                                 { "data/results.tap", kg_export_tap, 1 },
-                                                 { "data/results.csv", kg_export_csv, 1 },
-                                                 { "data/report.md", kg_export_report, 2 },
-                                                 { 0 } };
+const struct kg_bundle_document KG_DERIVED[] = {
+    { "data/junit.xml", kg_export_junit, 1, 0 },  { "data/results.tap", kg_export_tap, 1, 0 },
+    { "data/results.csv", kg_export_csv, 3, 0 },  { "data/results.csv", kg_export_csv_of_format_2, 1, 2 },
+    { "data/report.md", kg_export_report, 2, 0 }, { 0 }
+};
 static const char STATEMENT[] = "statement.intoto.json";
 
 static const struct kg_bundle_document *others;
@@ -89,6 +89,17 @@ static bool is_there(const char *dir, const char *file) {
     return there;
 }
 
+bool kg_derived_is_of(const struct kg_bundle_document *document, int format) {
+    return format >= document->since && (!document->until || format <= document->until);
+}
+
+/* Whether a row of the list makes the file as it is in the format. */
+static bool is_made(const struct kg_bundle_document *list, const char *file, int format) {
+    for (; list && list->file; list++)
+        if (strcmp(list->file, file) == 0 && kg_derived_is_of(list, format)) return true;
+    return false;
+}
+
 void kg_derived_not_compared(const char *dir, struct kg_buffer *out) {
     const struct kg_bundle_document *const lists[] = { KG_DERIVED, others };
     json_t *info = read_info(dir);
@@ -96,6 +107,7 @@ void kg_derived_not_compared(const char *dir, struct kg_buffer *out) {
     size_t n = 0;
     for (size_t i = 0; i < KG_COUNT_OF(lists); i++)
         for (const struct kg_bundle_document *d = lists[i]; d && d->file; d++)
-            if (format < d->since && is_there(dir, d->file)) kg_buffer_printf(out, "%s%s", n++ ? ", " : "", d->file);
+            if (!d->until && !is_made(lists[i], d->file, format) && is_there(dir, d->file))
+                kg_buffer_printf(out, "%s%s", n++ ? ", " : "", d->file);
     json_decref(info);
 }

@@ -6,12 +6,15 @@
 #include "bundle/export.h"
 
 /* What the writers make of the same records, as bag-info.txt says it; 1 where it says nothing. Whoever changes what a
- * writer makes raises it, and sets the document's `since` to it. */
-enum { KG_FORMAT = 2 };
+ * writer makes raises it, and sets the document's `since` to it; the writer before stays, as a row with `until`. */
+enum { KG_FORMAT = 3 };
 #define KG_FORMAT_LABEL "Kigo-Format"
 
 /* Of the labels of bag-info.txt; 0 if the label is no number from 1. */
 int kg_format_of(const json_t *info);
+
+/* Whether a bundle of the format has the document as this row makes it. */
+bool kg_derived_is_of(const struct kg_bundle_document *document, int format);
 
 /* junit.xml, results.tap, results.csv, report.md: every complete bundle has them. Ended by one without a file. */
 extern const struct kg_bundle_document KG_DERIVED[];

@@ -19,6 +19,7 @@ bool kg_sample_text(const json_t *run, char text[KG_SAMPLE_TEXT_SIZE]);
 void kg_export_junit(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_tap(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out);
+void kg_export_csv_of_format_2(const struct kg_export *from, struct kg_buffer *out); /* with seeds */
 void kg_export_report(const struct kg_export *from, struct kg_buffer *out);
 
 /* What is known of a run when it is sealed, in the words of its first screen (report/verdict.h): how it ended; why it

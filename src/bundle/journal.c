@@ -32,15 +32,13 @@ enum kg_status kg_bundle_start(struct kg_bundle *bundle, const char *key, struct
     return kg_bundle_leave(bundle, status, err);
 }
 
-/* The record with the fields the caller left out: identity from the plan, lists empty. The caller's reference. */
+/* The record with the fields the caller left out: the plan's seed, lists empty; and without what the plan's line has as
+ * well. The caller's reference. */
 static enum kg_status complete_result(const json_t *plan_line, const json_t *result, json_t **out,
                                       struct kg_error *err) {
-    static const char *const FROM_PLAN[] = { "suite", "def_sha", "seed" };
     static const char *const LISTS[] = { "errors", "timings", "metrics", "memory" };
     json_t *record = json_copy((json_t *)(uintptr_t)result);
-    for (size_t i = 0; i < sizeof FROM_PLAN / sizeof *FROM_PLAN; i++)
-        if (!json_object_get(record, FROM_PLAN[i]))
-            json_object_set(record, FROM_PLAN[i], json_object_get(plan_line, FROM_PLAN[i]));
+    if (!json_object_get(record, "seed")) json_object_set(record, "seed", json_object_get(plan_line, "seed"));
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++)
         if (!json_object_get(record, LISTS[i])) json_object_set_new(record, LISTS[i], json_array());
     if (!json_object_get(record, "reason")) json_object_set_new(record, "reason", json_null());
@@ -49,6 +47,7 @@ static enum kg_status complete_result(const json_t *plan_line, const json_t *res
         json_decref(record);
         return kg_fail(err, KG_ERR_USAGE, "result of '%s': %s", kg_json_text(plan_line, "key"), why);
     }
+    for (size_t i = 0; i < KG_N_RECORD_PLANNED; i++) json_object_del(record, KG_RECORD_PLANNED[i]);
     *out = record;
     return KG_OK;
 }

@@ -50,10 +50,11 @@ static const struct field PLAN_FIELDS[] = {
     { "timeout_s", FIELD_NUMBER },
 };
 
+/* suite and def_sha are the plan's where a result leaves them out. */
 static const struct field RESULT_FIELDS[] = {
     { "key", FIELD_TEXT },
-    { "suite", FIELD_TEXT },
-    { "def_sha", FIELD_SHA256 },
+    { "suite", FIELD_TEXT | FIELD_NULL },
+    { "def_sha", FIELD_SHA256 | FIELD_NULL },
     { "status", FIELD_STATUS },
     { "reason", FIELD_TEXT | FIELD_NULL },
     { "seed", FIELD_DECIMAL },
@@ -159,12 +160,15 @@ static bool result_ok(struct record r, char *why) {
     return false;
 }
 
+const char *const KG_RECORD_PLANNED[KG_N_RECORD_PLANNED] = { "def_sha", "suite" };
+
 static bool same_definition(struct record plan, struct record result, char *why) {
-    static const char *const SAME[] = { "def_sha", "suite", "seed" };
-    for (size_t i = 0; i < sizeof SAME / sizeof *SAME; i++) {
-        const char *planned = value_of(plan, SAME[i]).text, *recorded = value_of(result, SAME[i]).text;
-        if (planned && recorded && strcmp(planned, recorded) == 0) continue;
-        snprintf(why, KG_RECORD_WHY_SIZE, "%s is %.80s, planned %.80s", SAME[i], recorded ? recorded : "missing",
+    for (size_t i = 0; i <= KG_N_RECORD_PLANNED; i++) {
+        const bool is_seed = i == KG_N_RECORD_PLANNED;
+        const char *name = is_seed ? "seed" : KG_RECORD_PLANNED[i];
+        const char *planned = value_of(plan, name).text, *recorded = value_of(result, name).text;
+        if (recorded ? planned && strcmp(planned, recorded) == 0 : !is_seed) continue;
+        snprintf(why, KG_RECORD_WHY_SIZE, "%s is %.80s, planned %.80s", name, recorded ? recorded : "missing",
                  planned ? planned : "missing");
         return false;
     }

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/json_read.h"
+#include "base/size.h"
 #include "base/utf8.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -93,7 +94,7 @@ static struct kg_case_records *find_case(const struct kg_records *records, const
 }
 
 static struct kg_case_records *add_case(struct kg_records *records, const char *key) {
-    if ((records->n_cases & (records->n_cases + 1)) == 0) /* full at 2^n - 1 */
+    if (!records->cases || (records->n_cases & (records->n_cases + 1)) == 0) /* full at 2^n - 1 */
         records->cases = kg_xrealloc(records->cases, (records->n_cases + 1) * 2 * sizeof *records->cases);
     json_object_set_new(records->index, key, json_integer((json_int_t)records->n_cases));
     struct kg_case_records *c = &records->cases[records->n_cases++];
@@ -111,6 +112,16 @@ static void read_plan(struct reading *reading, size_t number, json_t *line) {
     if (find_case(reading->records, key))
         kg_finding_add(reading->findings, "duplicate", reading->file, "line %zu: '%s' is planned twice", number, key);
     else add_case(reading->records, key)->plan = line;
+}
+
+/* What the result leaves out, since its plan has it. */
+static void take_from_plan(struct kg_records *records, const struct kg_case_records *c, json_t *record) {
+    for (size_t i = 0; i < KG_N_RECORD_PLANNED; i++) {
+        const char *name = KG_RECORD_PLANNED[i];
+        if (kg_json_text(record, name)) continue;
+        if (!records->left_out) records->left_out = name, records->left_out_by = c->key;
+        if (c->plan) json_object_set(record, name, json_object_get(c->plan, name));
+    }
 }
 
 static void read_result(struct reading *reading, size_t number, json_t *record) {
@@ -131,6 +142,7 @@ static void read_result(struct reading *reading, size_t number, json_t *record) 
     } else if (!kg_record_same_definition(c->plan, record, why)) {
         kg_finding_add(reading->findings, "definition", reading->file, "line %zu: '%s': %s", number, key, why);
     }
+    take_from_plan(reading->records, c, record);
     c->result = record;
 }
 
@@ -163,6 +175,7 @@ static void read_event(struct reading *reading, size_t number, json_t *line) {
     else if (strcmp(event, "start") == 0 || strcmp(event, "end") == 0) read_case_event(reading, number, event, line);
     else if (strcmp(event, "planned") == 0) {
         reading->records->n_planned_event = kg_json_int(line, "n", -1);
+        reading->records->plan_said = kg_json_text(line, "plan_sha256");
         if (reading->records->n_planned_event < 0)
             kg_finding_add(reading->findings, "format", reading->file, "line %zu: planned without \"n\"", number);
     }
@@ -200,6 +213,18 @@ static enum kg_status read_text(const char *dir, const char *relative, char **te
     return KG_OK;
 }
 
+/* The plan that the journal speaks of is this one; results need not say again what is in it. */
+static void check_plan(const struct kg_records *records, struct kg_bundle_findings *findings) {
+    if (records->plan_said && strcmp(records->plan_said, records->plan_sha256) != 0)
+        kg_finding_add(findings, "definition", "data/plan.ndjson",
+                       "its SHA-256 is %s, the journal says that %.80s was planned", records->plan_sha256,
+                       records->plan_said);
+    if (!records->plan_said && records->left_out)
+        kg_finding_add(findings, "format", "data/results.ndjson",
+                       "'%s': \"%s\" is missing, and the journal has no hash of the plan", records->left_out_by,
+                       records->left_out);
+}
+
 static enum kg_status load_files(const char *dir, size_t n_files, struct kg_records *records,
                                  struct kg_bundle_findings *findings, struct kg_error *err) {
     static const struct {
@@ -223,10 +248,12 @@ static enum kg_status load_files(const char *dir, size_t n_files, struct kg_reco
         if (status != KG_OK) break;
         struct reading reading = { records, &values_left, findings, FILES[i].file, FILES[i].record, &room };
         kg_ndjson_each(text, size_bytes, parse_line, &reading, &torn);
+        if (i == 0) kg_sha256_hex(text, size_bytes, records->plan_sha256);
         if (torn > 0) kg_finding_add(findings, "format", FILES[i].file, "ends in %zu bytes without a newline", torn);
         free(text);
     }
     kg_json_room_free(&room);
+    if (status == KG_OK && n_files == KG_COUNT_OF(FILES)) check_plan(records, findings);
     if (status != KG_OK) kg_records_free(records);
     return status;
 }

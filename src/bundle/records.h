@@ -3,6 +3,7 @@
 #ifndef KIGO_BUNDLE_RECORDS_H
 #define KIGO_BUNDLE_RECORDS_H
 
+#include "base/hash.h"
 #include <kigo/bundle.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,6 +18,10 @@ double kg_json_number(const json_t *object, const char *name, double fallback); 
 enum { KG_RECORD_WHY_SIZE = 256 };
 bool kg_record_plan_ok(const json_t *line, char why[KG_RECORD_WHY_SIZE]);
 bool kg_record_result_ok(const json_t *record, char why[KG_RECORD_WHY_SIZE]);
+/* What a result may leave out where the journal has the hash of the plan, which has it. Where it has it, it is the
+ * same. */
+enum { KG_N_RECORD_PLANNED = 2 };
+extern const char *const KG_RECORD_PLANNED[KG_N_RECORD_PLANNED];
 bool kg_record_same_definition(const json_t *plan_line, const json_t *result, char why[KG_RECORD_WHY_SIZE]);
 /* The same of lines read by base/json_tape.h. */
 struct kg_node;
@@ -40,14 +45,19 @@ struct kg_case_records {
 struct kg_records {
     struct kg_case_records *cases; /* in the plan's order, then unplanned ones */
     size_t n_cases;
-    json_t *index;           /* key -> integer, place in cases */
-    json_t *events;          /* array of the journal's lines */
-    json_t *lines;           /* array holding the plan's and results' lines, for their memory */
+    json_t *index;  /* key -> integer, place in cases */
+    json_t *events; /* array of the journal's lines */
+    json_t *lines;  /* array holding the plan's and results' lines, for their memory */
+    char plan_sha256[KG_SHA256_HEX_SIZE];
+    const char *plan_said;   /* the hash in the journal's "planned" event; NULL: it has none */
+    const char *left_out_by; /* the key of the first result that leaves out what the plan has; NULL: none */
+    const char *left_out;    /* the member */
     int64_t n_planned_event; /* n of the journal's "planned" event, -1 if there is none */
 };
 
 /* Reads <dir>/data/{plan,journal,results}.ndjson. What does not parse or match is added to findings; the records hold
- * what does. A result appears once: further ones are findings. Errors other than findings: KG_ERR_IO. */
+ * what does, results with what the plan has in their place. A result appears once: further ones are findings. Errors
+ * other than findings: KG_ERR_IO. */
 KG_WARN_UNUSED enum kg_status kg_records_load(const char *dir, struct kg_records *records,
                                               struct kg_bundle_findings *findings, struct kg_error *err);
 /* The same without the journal: started, ended and events stay empty. */

@@ -11,6 +11,7 @@
 
 #define KG_SIGNOFF_STATEMENT "statement.intoto.json"
 #define KG_SIGNOFF_CRITERIA "criteria.json" /* the sprint's file, as it was */
+#define KG_SIGNOFF_RECORDS "records.json"   /* what was read for each criterion; on disk as .zst */
 
 struct kg_signed_off {
     char *dir;          /* of the documents; NULL where the note names none */

@@ -13,11 +13,12 @@
 
 static const char SUFFIX[] = ".zst";
 
-/* What grows with the number of cases. The rest stays plain for people: the report, figures, what describes the run. */
+/* What grows with the number of cases, or of kernels. The rest stays plain for people: the report, figures, what
+ * describes the run. */
 static const char *const COMPRESSED[] = {
     "data/plan.ndjson",   "data/journal.ndjson", "data/results.ndjson", "data/results.csv",  "data/results.tap",
     "data/junit.xml",     "data/telemetry.csv",  "data/dirty.diff",     "data/transcripts/", "data/logs/",
-    "data/bandwidth.csv", "data/bandwidth.json", "data/bandwidth.svg",
+    "data/bandwidth.csv", "data/bandwidth.json", "data/bandwidth.svg",  "data/build.json",
 };
 enum { MIN_BYTES = 16 << 10 }; /* below, a file that everything can read is worth more than its bytes */
 

@@ -52,7 +52,7 @@ static void check_document(const char *dir, const struct kg_tree *tree, const st
     struct kg_error why;
     char *got = NULL;
     size_t size_bytes = 0;
-    if (!kg_stored_find(tree, document->file) || format < document->since) return;
+    if (!kg_stored_find(tree, document->file) || !kg_derived_is_of(document, format)) return;
     if (kg_stored_read(dir, document->file, KG_MAX_EXPANDED_BYTES, &got, &size_bytes, &why) != KG_OK) {
         kg_finding_add(findings, "unreadable", document->file, "%s", why.message);
         return;

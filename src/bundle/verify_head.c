@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const KG_HEAD_FILES[] = { "bag-info.txt",           "manifest-sha256.txt",
-                                      "data/build.json",        "data/env.json",
-                                      "data/source.json",       "data/summary.json",
-                                      "tagmanifest-sha256.txt", NULL };
+const char *const KG_HEAD_FILES[] = { "bag-info.txt",        "manifest-sha256.txt",    "data/build.json",
+                                      "data/build.json.zst", "data/env.json",          "data/source.json",
+                                      "data/summary.json",   "tagmanifest-sha256.txt", NULL };
 
 static enum kg_status read_manifest(const char *dir, const char *name, struct kg_manifest *manifest,
                                     struct kg_error *err) {

@@ -61,7 +61,8 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
         { .name = "peer",
           .kind = KG_OPTION_FLAG,
           .value = &o->peer,
-          .help = "also time what others take for the same work (sdpa: PyTorch; models: llama.cpp), and compare" },
+          .help = "also time what others take for the same work (sdpa: PyTorch; models: llama.cpp), and compare; where "
+                  "a --filter has _peer/ in it, no other peers than it names" },
         { .name = "ncu",
           .kind = KG_OPTION_FLAG,
           .value = &o->ncu,

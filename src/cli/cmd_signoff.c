@@ -4,6 +4,7 @@
 #include "base/json_put.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/zstd.h"
 #include "bundle/beside.h"
 #include "bundle/signed_off.h"
 #include "bundle/source_tree.h"
@@ -69,9 +70,22 @@ static enum kg_status put_criteria(const char *dir, const struct kg_sprint *spri
     return status;
 }
 
+/* The records of all criteria, one frame: the same runs, cases and members again and again. */
+static enum kg_status put_records(const char *dir, const json_t *document, json_t *hashes, struct kg_error *err) {
+    struct kg_buffer text = KG_BUFFER_INIT, frame = KG_BUFFER_INIT;
+    kg_signoff_records(document, &text);
+    enum kg_status status = kg_zstd_compress(kg_buffer_text(&text), text.len, &frame, err);
+    if (status == KG_OK) status = put(dir, KG_SIGNOFF_RECORDS ".zst", &frame, hashes, err);
+    kg_buffer_free(&frame);
+    kg_buffer_free(&text);
+    return status;
+}
+
 /* All documents; the statement last, since it has the hashes of the others. *statement is the caller's reference. */
 static enum kg_status put_documents(const char *dir, const struct kg_sprint *sprint, const char *sprint_path,
-                                    const char *key, const json_t *document, json_t **statement, struct kg_error *err) {
+                                    const char *key, const json_t *judged, json_t **statement, struct kg_error *err) {
+    json_t *document = json_copy((json_t *)(uintptr_t)judged);
+    json_object_set_new(document, "records", json_string(KG_SIGNOFF_RECORDS ".zst"));
     struct kg_buffer markdown = KG_BUFFER_INIT, html = KG_BUFFER_INIT, json = KG_BUFFER_INIT;
     json_t *hashes = json_object();
     kg_signoff_markdown(document, &markdown);
@@ -80,14 +94,16 @@ static enum kg_status put_documents(const char *dir, const struct kg_sprint *spr
     if (status == KG_OK) status = put_criteria(dir, sprint, sprint_path, hashes, err);
     if (status == KG_OK) status = put(dir, "signoff.md", &markdown, hashes, err);
     if (status == KG_OK) status = put(dir, "signoff.html", &html, hashes, err);
+    if (status == KG_OK) status = put_records(dir, document, hashes, err);
     *statement = kg_signoff_statement(document, hashes);
-    char *text = json_dumps(*statement, 0); /* names every record that was read: programs read it */
+    char *text = json_dumps(*statement, 0); /* programs read it */
     kg_buffer_printf(&json, "%s\n", text);
     free(text);
     if (status == KG_OK) status = put(dir, KG_SIGNOFF_STATEMENT, &json, NULL, err);
     char *path = kg_path_join(dir, KG_SIGNOFF_STATEMENT);
     if (status == KG_OK && key) status = kg_sign_beside(key, KG_SIGN_SIGNOFF, path, err);
     free(path);
+    json_decref(document);
     json_decref(hashes);
     kg_buffer_free(&markdown);
     kg_buffer_free(&html);

@@ -67,6 +67,20 @@ static void compare(const json_t *said, const json_t *judged, struct kg_bundle_f
     }
 }
 
+/* What was signed off, with the records that lie beside the statement. */
+static json_t *whole_document(const struct kg_signed_off *s, struct kg_bundle_findings *findings) {
+    const char *named = kg_json_text(json_object_get(json_object_get(s->statement, "predicate"), "kigo"), "records");
+    json_t *records = NULL;
+    struct kg_error why;
+    if (named && strcmp(named, KG_SIGNOFF_RECORDS ".zst") != 0)
+        kg_finding_add(findings, "format", KG_SIGNOFF_STATEMENT, "names %.80s for its records", named);
+    else if (named && kg_bundle_read_json(s->dir, KG_SIGNOFF_RECORDS, &records, &why) != KG_OK)
+        kg_finding_add(findings, "format", named, "%s", why.message);
+    json_t *document = kg_signoff_whole(s->statement, records, findings);
+    json_decref(records);
+    return document;
+}
+
 static enum kg_status judge_again(const char *root, const struct kg_signed_off *s, struct kg_bundle_findings *findings,
                                   struct kg_error *err) {
     const struct kg_evidence_rules rules = { .unsigned_too = true, .any_source = true };
@@ -80,12 +94,13 @@ static enum kg_status judge_again(const char *root, const struct kg_signed_off *
     if (status == KG_OK) {
         status = kg_evidence_load(&sprint, dirs, n, &rules, &evidence, findings, err);
         if (status == KG_OK && findings->n_items == 0) {
-            const json_t *said = json_object_get(json_object_get(s->statement, "predicate"), "kigo");
+            json_t *said = whole_document(s, findings);
             json_t *judged = kg_signoff_judge(&sprint, &evidence),
                    *again = kg_signoff_document(judged, &evidence, text_of(said, "signed_off_utc"));
             compare(said, again, findings);
             compare_runs(said, again, findings);
-            kg_signoff_compare(s->statement, findings);
+            kg_signoff_compare(s->statement, said, findings);
+            json_decref(said);
             json_decref(again);
             json_decref(judged);
         }

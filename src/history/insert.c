@@ -110,7 +110,7 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
         kg_row_int(&row, case_id);
         kg_row_node_text(&row, c->result, "status");
         kg_row_node_text(&row, c->result, "reason");
-        kg_row_node_text(&row, c->result, "seed");
+        kg_row_node_text(&row, c->plan, "seed"); /* a result may leave it out */
         kg_row_node_int(&row, c->result, "started_us");
         kg_row_node_int(&row, c->result, "duration_ns");
         status = kg_row_end(&row, err);

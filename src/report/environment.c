@@ -40,22 +40,40 @@ static void put_members(struct kg_page *page, const char *prefix, const json_t *
     }
 }
 
-static void put_kernels(struct kg_page *page, const json_t *kernels) {
+static bool spills(const json_t *kernel) {
+    return kg_json_int(kernel, "spill_store_bytes", 0) > 0 || kg_json_int(kernel, "spill_load_bytes", 0) > 0;
+}
+
+/* The line of the table, which is folded. */
+static void put_title(struct kg_page *page, enum kg_report_kernels which, const json_t *kernels) {
+    size_t i, n_spill = 0;
+    const json_t *kernel;
+    json_array_foreach(kernels, i, kernel) n_spill += spills(kernel);
+    if (which != KG_KERNELS_THAT_SPILL)
+        kg_page_fold(page, "%zu kernels: registers, spills, shared memory", json_array_size(kernels));
+    else
+        kg_page_fold(page, "%zu of %zu kernels spill registers; data/build.json has all", n_spill,
+                     json_array_size(kernels));
+}
+
+static void put_kernels(struct kg_page *page, enum kg_report_kernels which, const json_t *kernels) {
     static const struct kg_column COLUMNS[] = {
         { "kernel", KG_COLUMN_NAME },         { "arch", KG_COLUMN_TEXT },          { "registers", KG_COLUMN_NUMBER },
         { "spill stores", KG_COLUMN_NUMBER }, { "spill loads", KG_COLUMN_NUMBER }, { "shared", KG_COLUMN_NUMBER }
     };
-    static const char *const MEMBERS[] = { "registers", "spill_stores_bytes", "spill_loads_bytes", "shared_bytes" };
+    static const char *const MEMBERS[] = { "registers", "spill_store_bytes", "spill_load_bytes", "shared_bytes" };
     size_t i;
     json_t *kernel;
     if (json_array_size(kernels) == 0) return;
-    kg_page_fold(page, "%zu kernels: registers, spills, shared memory", json_array_size(kernels));
+    put_title(page, which, kernels);
     kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
     json_array_foreach(kernels, i, kernel) {
+        if (which == KG_KERNELS_THAT_SPILL && !spills(kernel)) continue;
         kg_page_cell(page, kg_report_text(kernel, "name"));
         kg_page_cell(page, kg_report_text(kernel, "arch"));
         for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) {
-            char *text = value_text(MEMBERS[k], json_object_get(kernel, MEMBERS[k]));
+            const bool unnamed = which == KG_KERNELS_FORMAT_2 && strncmp(MEMBERS[k], "spill_", 6) == 0;
+            char *text = unnamed ? NULL : value_text(MEMBERS[k], json_object_get(kernel, MEMBERS[k]));
             kg_page_cell(page, text);
             free(text);
         }
@@ -87,5 +105,5 @@ void kg_section_environment(const struct kg_report *report, struct kg_page *page
         }
         kg_page_table_end(page);
     }
-    put_kernels(page, json_object_get(run->build, "kernels"));
+    put_kernels(page, report->kernels, json_object_get(run->build, "kernels"));
 }

@@ -11,8 +11,16 @@ struct kg_goal_counts {
     size_t n_met, n_missed, n_unproven;
 };
 
+/* Which kernels of the build the page lists. */
+enum kg_report_kernels {
+    KG_KERNELS_ALL,
+    KG_KERNELS_THAT_SPILL, /* registers; build.json has the others */
+    KG_KERNELS_FORMAT_2    /* all, without the bytes that they spill, as bundles of that format have them */
+};
+
 struct kg_report {
     const struct kg_export *run;
+    enum kg_report_kernels kernels;
     const char *manifest_sha256;               /* of manifest-sha256.txt; NULL while the bundle is being sealed */
     const char *signature;                     /* who vouches for it, as text; NULL: it was not looked at */
     const struct kg_bundle_findings *findings; /* what verify found; NULL: it was not asked */

@@ -55,11 +55,9 @@ static const char *judge(const struct kg_run *run, const struct kg_case_finish *
 }
 
 static enum kg_status record(struct kg_run *run, const struct kg_case_finish *f, struct kg_error *err) {
-    json_t *result =
-        json_pack("{s:O, s:O, s:O, s:s, s:s?, s:O, s:I, s:I}", "key", json_object_get(f->plan_line, "key"), "suite",
-                  json_object_get(f->plan_line, "suite"), "def_sha", json_object_get(f->plan_line, "def_sha"), "status",
-                  f->status, "reason", f->reason, "seed", json_object_get(f->plan_line, "seed"), "started_us",
-                  (json_int_t)f->started_us, "duration_ns", (json_int_t)f->duration_ns);
+    json_t *result = json_pack("{s:O, s:s, s:s?, s:O, s:I, s:I}", "key", json_object_get(f->plan_line, "key"), "status",
+                               f->status, "reason", f->reason, "seed", json_object_get(f->plan_line, "seed"),
+                               "started_us", (json_int_t)f->started_us, "duration_ns", (json_int_t)f->duration_ns);
     json_object_update(result, f->lists);
     const enum kg_status status = kg_bundle_end(run->bundle, result, err);
     json_decref(result);

@@ -51,8 +51,14 @@ static const json_t *next_record(const json_t *records, size_t *at, int *round) 
     return NULL;
 }
 
-/* What a record says, in a line. malloc'ed. */
-static char *record_text(const json_t *record) {
+/* Of a run's id what tells it from the others of a sign-off, which the page has in full. */
+static const char *end_of_id(const char *run) {
+    const char *end = strrchr(run, '-');
+    return end ? end + 1 : run;
+}
+
+/* What a record says, in a line; `whole`: with the whole id of its run. malloc'ed. */
+static char *record_text(const json_t *record, bool whole) {
     struct kg_buffer out = KG_BUFFER_INIT;
     kg_buffer_puts(&out, text(record, "record"));
     if (*text(record, "status")) kg_buffer_printf(&out, ": %s", text(record, "status"));
@@ -61,20 +67,22 @@ static char *record_text(const json_t *record) {
     if (json_object_get(record, "mean_of"))
         kg_buffer_printf(&out, ", the mean of %g of %g cases, this the least,", kg_json_number(record, "mean_of", 0),
                          kg_json_number(record, "cases", 0));
-    kg_buffer_printf(&out, " in %s", text(record, "run"));
+    const char *run = text(record, "run");
+    kg_buffer_printf(&out, " in %s", whole ? run : end_of_id(run));
     return out.data;
 }
 
-/* The records and notes of a criterion, a line each. */
-static void put_evidence(struct kg_page *page, const json_t *criterion) {
+/* The records and notes of a criterion, a line each; `file`: that has those which are not shown, NULL: the
+ * statement, whose pages have whole ids of runs. */
+static void put_evidence(struct kg_page *page, const json_t *criterion, const char *file) {
     const json_t *records = json_object_get(criterion, "records"), *notes = json_object_get(criterion, "notes"),
                  *record;
     char *lines[2 * N_SHOWN + 1];
     size_t at = 0, n = 0;
     int round = 0;
-    while (n < N_SHOWN && (record = next_record(records, &at, &round))) lines[n++] = record_text(record);
+    while (n < N_SHOWN && (record = next_record(records, &at, &round))) lines[n++] = record_text(record, !file);
     const size_t n_more = json_array_size(records) - n;
-    if (n_more > 0) lines[n++] = kg_xasprintf("and %zu more in statement.intoto.json", n_more);
+    if (n_more > 0) lines[n++] = kg_xasprintf("and %zu more in %s", n_more, file ? file : KG_SIGNOFF_STATEMENT);
     for (size_t i = 0; i < json_array_size(notes) && i < N_SHOWN; i++) {
         const char *note = json_string_value(json_array_get(notes, i)); /* NULL in a statement that somebody wrote */
         lines[n++] = kg_xstrdup(note ? note : "");
@@ -108,12 +116,13 @@ static void put_not_met(const json_t *document, struct kg_page *page) {
 
 static void put_criteria(const json_t *document, struct kg_page *page) {
     const json_t *list = json_object_get(document, "criteria"), *item;
+    const char *file = kg_json_text(document, "records");
     size_t i;
     kg_page_section(page, "Criteria");
     kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
     json_array_foreach(list, i, item) {
         put_members(page, item, MEMBERS, KG_COUNT_OF(MEMBERS));
-        put_evidence(page, item);
+        put_evidence(page, item, file);
     }
     kg_page_table_end(page);
 }
@@ -188,6 +197,44 @@ void kg_signoff_html(const json_t *document, struct kg_buffer *out) {
     render(document, KG_PAGE_HTML, out);
 }
 
+void kg_signoff_records(const json_t *document, struct kg_buffer *out) {
+    const json_t *list = json_object_get(document, "criteria"), *item;
+    json_t *all = json_array();
+    size_t i;
+    json_array_foreach(list, i, item) json_array_append(all, json_object_get(item, "records"));
+    json_t *object = json_pack("{s:o}", "criteria", all);
+    char *json = json_dumps(object, JSON_COMPACT);
+    kg_buffer_printf(out, "%s\n", json);
+    free(json);
+    json_decref(object);
+}
+
+/* A copy of the document whose criteria have the array's records, or none where that is NULL. */
+static json_t *with_records(const json_t *document, const json_t *records) {
+    json_t *copy = json_copy((json_t *)(uintptr_t)document), *list = json_array();
+    const json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(document, "criteria"), i, item) {
+        json_t *criterion = json_copy((json_t *)(uintptr_t)item);
+        if (records) json_object_set(criterion, "records", json_array_get(records, i));
+        else json_object_del(criterion, "records");
+        json_array_append_new(list, criterion);
+    }
+    json_object_set_new(copy, "criteria", list);
+    return copy;
+}
+
+json_t *kg_signoff_whole(const json_t *statement, const json_t *records, struct kg_bundle_findings *findings) {
+    json_t *document = json_object_get(json_object_get(statement, "predicate"), "kigo");
+    const json_t *of_criteria = json_object_get(records, "criteria");
+    const size_t n = json_array_size(json_object_get(document, "criteria"));
+    if (!*text(document, "records")) return json_incref(document);
+    if (!json_is_array(of_criteria) || json_array_size(of_criteria) != n)
+        kg_finding_add(findings, "format", text(document, "records"), "has records of %zu criteria, not of %zu",
+                       json_array_size(of_criteria), n);
+    return with_records(document, of_criteria);
+}
+
 json_t *kg_signoff_statement(const json_t *document, const json_t *documents) {
     json_t *subjects = json_array(), *passed = json_array(), *warned = json_array(), *failed = json_array();
     const json_t *item, *runs = json_object_get(document, "runs"), *criteria = json_object_get(document, "criteria");
@@ -208,14 +255,16 @@ json_t *kg_signoff_statement(const json_t *document, const json_t *documents) {
         json_array_append_new(
             list, json_sprintf("%s: %s (%s)", text(item, "spec"), text(item, "what"), text(item, "wanted")));
     }
+    json_t *said =
+        *text(document, "records") ? with_records(document, NULL) : json_incref((json_t *)(uintptr_t)document);
     return json_pack(
-        "{s:s, s:o, s:s, s:{s:s, s:[{s:s, s:{s:s}}], s:o, s:o, s:o, s:O}}", "_type", "https://in-toto.io/Statement/v1",
+        "{s:s, s:o, s:s, s:{s:s, s:[{s:s, s:{s:s}}], s:o, s:o, s:o, s:o}}", "_type", "https://in-toto.io/Statement/v1",
         "subject", subjects, "predicateType", "https://in-toto.io/attestation/test-result/v0.1", "predicate", "result",
         strcmp(verdict, "met") == 0      ? "PASSED"
         : strcmp(verdict, "missed") == 0 ? "FAILED"
                                          : "WARNED",
         "configuration", "name", text(document, "sprint"), "digest", "sha256", text(document, "sprint_sha256"),
-        "passedTests", passed, "warnedTests", warned, "failedTests", failed, "kigo", document);
+        "passedTests", passed, "warnedTests", warned, "failedTests", failed, "kigo", said);
 }
 
 /* The SHA-256 that a statement has of a subject; NULL if there is none of the name. */
@@ -228,12 +277,12 @@ static const char *digest_of(const json_t *statement, const char *name) {
     return NULL;
 }
 
-void kg_signoff_compare(const json_t *statement, struct kg_bundle_findings *findings) {
+void kg_signoff_compare(const json_t *statement, const json_t *document, struct kg_bundle_findings *findings) {
     static const struct {
         const char *name;
         void (*render)(const json_t *document, struct kg_buffer *out);
     } RENDERED[] = { { "signoff.md", kg_signoff_markdown }, { "signoff.html", kg_signoff_html } };
-    const json_t *document = json_object_get(json_object_get(statement, "predicate"), "kigo");
+    const char *records = text(document, "records");
     const size_t n_before = kg_bundle_findings_count(findings);
     json_t *hashes = json_pack("{s:s}", KG_SIGNOFF_CRITERIA, text(document, "sprint_sha256"));
     for (size_t i = 0; i < KG_COUNT_OF(RENDERED); i++) {
@@ -246,6 +295,11 @@ void kg_signoff_compare(const json_t *statement, struct kg_bundle_findings *find
         const char *said = digest_of(statement, RENDERED[i].name);
         if (!said || strcmp(said, hex) != 0)
             kg_finding_add(findings, "derived", RENDERED[i].name, "is not the page that the statement's records give");
+    }
+    /* The frame is what its hash says, and what it holds was compared: another library may pack it otherwise. */
+    if (*records) {
+        const char *said = digest_of(statement, records);
+        json_object_set_new(hashes, records, json_string(said ? said : ""));
     }
     json_t *again = kg_signoff_statement(document, hashes);
     if (kg_bundle_findings_count(findings) == n_before && !json_equal(again, statement))

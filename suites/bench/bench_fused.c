@@ -2,7 +2,10 @@
  * of published models: a decode step, and 512 rows of a prefill. Both are lowered plans that run the same way; the
  * unfused one is lowered from a table whose operations are not the back end's own, so that no fusion takes them. As
  * many layers run one after another as have weights beyond twice the last-level cache: weights are cold. Timings are
- * recorded, never judged; they are of all layers, and `layer` of one. */
+ * recorded, never judged; they are of all layers, and `layer` of one.
+ *
+ * `memory`: what one layer's chain holds of activations and workspace while it runs, either way. kigo's sessions have
+ * the same memory for both; counted is what a pass reads or writes of it, and what lowering allocates. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "backend/gpu.h"
@@ -11,6 +14,7 @@
 #include "suites/support/counters.h"
 #include "suites/support/fused_chain.h"
 #include "suites/support/machine.h"
+#include "suites/support/touched.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +45,7 @@ static const struct size {
 struct bench_case {
     const struct size *size;
     uint32_t n_rows;
-    bool fused;
+    bool fused, memory;
 };
 
 /* A table of the same functions by other names. */
@@ -69,6 +73,7 @@ struct work {
     struct kg_block blocks[N_SHARED + MOST_LAYERS * BLOCKS_OF_LAYER];
     size_t n_blocks;
     uint32_t n_layers;
+    const struct kg_block *x, *residual, *normed, *results, *workspace; /* of blocks; NULL: the chain has none */
     struct kg_fused_chain chain;
 };
 
@@ -78,11 +83,15 @@ static struct kg_block *reserve(struct work *w, uint64_t size_bytes) {
 }
 
 /* Memory of n elements, filled with normal values; of a seed of 0 with NaN. */
+static struct kg_block *make_block(struct work *w, uint64_t n, enum kg_precision precision, uint64_t seed) {
+    struct kg_block *block = reserve(w, n * kg_precision_bytes(precision));
+    if (seed > 0) kg_bench_fill(w->machine, block->data, n, precision, seed);
+    else kg_bench_poison(w->machine, block->data, n, precision);
+    return block;
+}
+
 static void *make(struct work *w, uint64_t n, enum kg_precision precision, uint64_t seed) {
-    void *data = reserve(w, n * kg_precision_bytes(precision))->data;
-    if (seed > 0) kg_bench_fill(w->machine, data, n, precision, seed);
-    else kg_bench_poison(w->machine, data, n, precision);
-    return data;
+    return make_block(w, n, precision, seed)->data;
 }
 
 enum { N_VALUES = 1000003 };
@@ -129,13 +138,19 @@ static uint64_t matrix_elems(const struct kg_chain_shape *s) {
 static struct kg_chain_memory make_shared(struct work *w) {
     const struct kg_chain_shape *s = &w->shape;
     const uint64_t n_rows = s->n_rows;
-    struct kg_chain_memory m = { .x = make(w, n_rows * s->n_in, F16, 11) };
+    w->x = make_block(w, n_rows * s->n_in, F16, 11);
     uint32_t widest = s->n_in;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++)
         if (kg_chain_outputs(s, i) > widest) widest = kg_chain_outputs(s, i);
-    m.workspace = reserve(w, kg_bench_workspace(w->machine, F16, s->n_rows, widest, widest, NULL))->data;
-    if (s->kind == KG_CHAIN_RESIDUAL) m.residual = make(w, n_rows * s->n_out, F16, 13);
-    else m.normed = make(w, n_rows * s->n_in, F16, 0);
+    w->workspace = reserve(w, kg_bench_workspace(w->machine, F16, s->n_rows, widest, widest, NULL));
+    struct kg_chain_memory m = { .x = w->x->data, .workspace = w->workspace->data };
+    if (s->kind == KG_CHAIN_RESIDUAL) {
+        w->residual = make_block(w, n_rows * s->n_out, F16, 13);
+        m.residual = w->residual->data;
+    } else {
+        w->normed = make_block(w, n_rows * s->n_in, F16, 0);
+        m.normed = w->normed->data;
+    }
     return m;
 }
 
@@ -164,7 +179,8 @@ static void make_results(struct work *w, struct kg_chain_memory *m) {
     uint64_t n_elems = 0, at = 0;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++)
         n_elems += aligned((uint64_t)s->n_rows * kg_chain_outputs(s, i));
-    uint16_t *results = make(w, n_elems, F16, 0);
+    w->results = make_block(w, n_elems, F16, 0);
+    uint16_t *results = w->results->data;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++) {
         m->y[i] = results + at;
         at += aligned((uint64_t)s->n_rows * kg_chain_outputs(s, i));
@@ -182,6 +198,7 @@ static void work_open(struct work *w) {
     w->n_layers = wanted < FEWEST_LAYERS ? FEWEST_LAYERS : wanted > MOST_LAYERS ? MOST_LAYERS : (uint32_t)wanted;
     if (kg_bench_quick()) w->n_layers = 2;
     if (kg_bench_counted()) w->n_layers = 1; /* ncu flushes the caches before each launch */
+    if (w->c->memory) w->n_layers = 1;       /* all layers share activations and workspace */
     struct kg_chain_memory shared = make_shared(w);
     make_results(w, &shared);
     for (uint32_t i = 0; i < w->n_layers; i++) w->layers[i] = make_layer(w, &shared, 100 + 10 * (uint64_t)i);
@@ -198,14 +215,34 @@ static enum kg_status launch(void *arg, size_t iteration, struct kg_error *err) 
     return kg_fused_chain_run(&w->chain, err);
 }
 
-static void time_chain(struct kg_record *rec, const void *arg) {
-    const struct bench_case *c = arg;
+/* NULL if the back end is not there. */
+static struct work *open_work(struct kg_record *rec, const struct bench_case *c) {
     struct kg_bench_machine *machine = kg_bench_machine_open(rec, "cuda");
-    if (!machine) return;
+    if (!machine) return NULL;
     struct work *w = kg_xcalloc(1, sizeof *w);
     *w = (struct work){ .c = c, .machine = machine, .shape = c->size->shape };
     struct kg_chain_shape *s = &w->shape;
     s->n_rows = c->n_rows, s->position = POSITION, s->n_ctx = POSITION + c->n_rows;
+    return w;
+}
+
+static void close_work(struct work *w) {
+    kg_fused_chain_close(&w->chain);
+    kg_bench_free(w->machine, w->blocks, w->n_blocks);
+    free(w);
+}
+
+static void expect_result(const struct work *w) {
+    const struct kg_chain_shape *s = &w->shape;
+    kg_bench_expect_written(w->machine, s->kind == KG_CHAIN_RESIDUAL ? w->layers[0].residual : w->layers[0].y[0],
+                            (uint64_t)s->n_rows * kg_chain_outputs(s, 0), F16);
+}
+
+static void time_chain(struct kg_record *rec, const void *arg) {
+    struct work *w = open_work(rec, arg);
+    if (!w) return;
+    struct kg_bench_machine *machine = w->machine;
+    const struct kg_chain_shape *s = &w->shape;
     work_open(w);
     kg_fused_chain_record(rec, &w->chain);
     const double elem = (double)kg_precision_bytes(F16), rows = s->n_rows, n_in = s->n_in;
@@ -223,44 +260,90 @@ static void time_chain(struct kg_record *rec, const void *arg) {
         const double ns = kg_bench_time(rec, machine, kg_bench_roofline(machine, F16), KG_TIMING_KERNEL, &work);
         kg_record_metric(rec, "layer", "ns", ns / w->n_layers);
         kg_record_metric(rec, "layers", "count", w->n_layers);
-        kg_bench_expect_written(machine, s->kind == KG_CHAIN_RESIDUAL ? w->layers[0].residual : w->layers[0].y[0],
-                                (uint64_t)s->n_rows * kg_chain_outputs(s, 0), F16);
+        expect_result(w);
         kg_bench_record_counters(rec, machine);
     }
-    kg_fused_chain_close(&w->chain);
-    kg_bench_free(machine, w->blocks, w->n_blocks);
-    free(w);
+    close_work(w);
+}
+
+static uint64_t size_of(const struct kg_block *block) {
+    return block ? block->size_bytes : 0;
+}
+
+static uint64_t written_of(const struct work *w, const struct kg_block *block) {
+    return block ? kg_touched_bytes(w->machine->backend, block) : 0;
+}
+
+static uint64_t workspace_held(const struct work *w) {
+    struct kg_memory_use use;
+    kg_backend_memory(w->machine->backend, &use);
+    return use.current_bytes[KG_MEMORY_WORKSPACE];
+}
+
+/* Inputs count whole, what the chain computes as far as it was written. The cache is the same either way, and left out;
+ * so are weights. */
+static void measure_memory(struct kg_record *rec, const void *arg) {
+    struct work *w = open_work(rec, arg);
+    if (!w) return;
+    struct kg_error err;
+    const uint64_t held_before = workspace_held(w);
+    work_open(w);
+    kg_fused_chain_record(rec, &w->chain);
+    kg_touched_reset(w->machine->backend, w->workspace);
+    for (int i = 0; i < 2; i++) /* as launches, and of a decode step as a captured graph */
+        kg_must(kg_fused_chain_run(&w->chain, &err), &err);
+    kg_must(w->machine->backend->ops->synchronize(w->machine->backend, &err), &err);
+    expect_result(w);
+    uint64_t blocks_bytes = 0;
+    for (size_t i = 0; i < w->n_blocks; i++) blocks_bytes += w->blocks[i].size_bytes;
+    const uint64_t lowered = workspace_held(w) - held_before - blocks_bytes;
+    const uint64_t activations =
+        size_of(w->x) + size_of(w->residual) + written_of(w, w->normed) + written_of(w, w->results);
+    const uint64_t scratch = written_of(w, w->workspace);
+    kg_record_metric(rec, "workspace.activations", "bytes", (double)activations);
+    kg_record_metric(rec, "workspace.scratch", "bytes", (double)scratch);
+    kg_record_metric(rec, "workspace.lowered", "bytes", (double)lowered);
+    kg_record_metric(rec, "workspace", "bytes", (double)(activations + scratch + lowered));
+    kg_record_metric(rec, "allocated", "bytes",
+                     (double)(size_of(w->x) + size_of(w->residual) + size_of(w->normed) + size_of(w->results) +
+                              size_of(w->workspace) + lowered));
+    close_work(w);
+}
+
+static void add(struct kg_case_list *cases, const struct bench_case *c) {
+    const struct kg_chain_shape *s = &c->size->shape;
+    char chain[64], shape[128];
+    snprintf(chain, sizeof chain, "%s_%s", c->n_rows == 1 ? "decode" : "prefill", kg_chain_name(s->kind));
+    snprintf(shape, sizeof shape, "%s%s%s rows=%u in=%u out=%u", c->memory ? chain : "", c->memory ? " " : "",
+             c->size->model, c->n_rows, s->n_in, kg_chain_outputs(s, 0));
+    kg_case_list_add(
+        cases, &(struct kg_case){ .layer = "bench",
+                                  .op = c->fused ? "fused" : "unfused",
+                                  .name = c->memory ? "memory" : chain,
+                                  .backend = "cuda",
+                                  .dtype = "f16",
+                                  .shape = shape,
+                                  .spec = "FT-055",
+                                  .definition = c->memory ? "activations and workspace that a pass reads or writes"
+                                                          : "normal data; layers of cold weights, beyond twice "
+                                                            "the last-level cache together",
+                                  .timeout_s = 120,
+                                  .run = c->memory ? measure_memory : time_chain,
+                                  .arg = c });
 }
 
 static void build(struct kg_case_list *cases) {
-    static struct bench_case kept[KG_COUNT_OF(SIZES) * 2 * 2];
+    static struct bench_case kept[KG_COUNT_OF(SIZES) * 2 * 2 * 2];
     static const uint32_t N_ROWS[] = { 1, ROWS };
     size_t n_kept = 0;
-    for (size_t i = 0; i < KG_COUNT_OF(SIZES); i++)
-        for (size_t r = 0; r < KG_COUNT_OF(N_ROWS); r++)
-            for (int fused = 0; fused < 2; fused++) {
-                const struct size *size = &SIZES[i];
-                char shape[96], name[64];
-                if (kg_bench_quick() && i >= 3) continue;
-                snprintf(name, sizeof name, "%s_%s", N_ROWS[r] == 1 ? "decode" : "prefill",
-                         kg_chain_name(size->shape.kind));
-                snprintf(shape, sizeof shape, "%s rows=%u in=%u out=%u", size->model, N_ROWS[r], size->shape.n_in,
-                         kg_chain_outputs(&size->shape, 0));
-                kept[n_kept] = (struct bench_case){ size, N_ROWS[r], fused == 1 };
-                kg_case_list_add(cases, &(struct kg_case){ .layer = "bench",
-                                                           .op = fused ? "fused" : "unfused",
-                                                           .name = name,
-                                                           .backend = "cuda",
-                                                           .dtype = "f16",
-                                                           .shape = shape,
-                                                           .spec = "FT-055",
-                                                           .definition = "normal data; layers of cold weights, beyond "
-                                                                         "twice the last-level cache together",
-                                                           .timeout_s = 120,
-                                                           .run = time_chain,
-                                                           .arg = &kept[n_kept] });
-                n_kept++;
-            }
+    for (int memory = 0; memory < 2; memory++)
+        for (size_t i = 0; i < KG_COUNT_OF(SIZES); i++)
+            for (size_t r = 0; r < KG_COUNT_OF(N_ROWS); r++)
+                for (int fused = 0; fused < 2; fused++) {
+                    if (kg_bench_quick() && i >= 3) continue;
+                    kept[n_kept] = (struct bench_case){ &SIZES[i], N_ROWS[r], fused == 1, memory == 1 };
+                    add(cases, &kept[n_kept++]);
+                }
 }
 
 int main(int argc, char **argv) {

@@ -120,6 +120,7 @@ static void show(const char *dir) {
     kg_export_junit(&from, &out);
     kg_export_tap(&from, &out);
     kg_export_csv(&from, &out);
+    kg_export_csv_of_format_2(&from, &out);
     kg_export_report(&from, &out);
     json_decref(kg_export_statement(&from, "", 0));
     json_decref(derived);

@@ -75,7 +75,9 @@ static enum kg_status read_signoff(const struct kg_fuzz_folder *own, struct kg_b
     if (status == KG_OK) status = kg_signed_off_check(own->root, "s", &policy, &signed_off, findings, err);
     if (status == KG_OK && signed_off.statement) {
         struct kg_bundle_findings derived = { NULL, 0 }; /* the pages are no subjects of the seed */
-        kg_signoff_compare(signed_off.statement, &derived);
+        json_t *document = kg_signoff_whole(signed_off.statement, NULL, &derived);
+        kg_signoff_compare(signed_off.statement, document, &derived);
+        json_decref(document);
         kg_fuzz_expect_findings(&derived);
         kg_bundle_findings_free(&derived);
     }

@@ -105,6 +105,7 @@ size_t kg_hostile_records(const char *dir) {
                                          "data/summary.json" };
     size_t n = 0;
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) n += change_file(dir, FILES[i], false);
+    kg_maker_plan_again(dir);
     kg_maker_rehash(dir);
     return n;
 }

@@ -178,6 +178,11 @@ suites_integration_test_signoff_command_SOURCES = \
 	suites/integration/test_signoff_command.c suites/integration/signoff_office.c \
 	suites/integration/signoff_office.h \
 	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_signoff_forged
+suites_integration_test_signoff_forged_SOURCES = \
+	suites/integration/test_signoff_forged.c suites/integration/signoff_office.c \
+	suites/integration/signoff_office.h \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_rerun
 suites_integration_test_rerun_SOURCES = \
 	src/cli/long_write.c src/cli/rebuild.c src/cli/rebuild.h \

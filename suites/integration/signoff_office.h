@@ -16,6 +16,10 @@ void kg_office_close(struct kg_office *o);
 /* A sealed run of two cases from the repository's sources, signed or not. malloc'ed folder. */
 char *kg_office_run(const struct kg_office *o, const char *status, bool has_gpu, bool is_signed);
 
+/* The arguments of kigo signoff over the office's sprint (ARGS of verbs.h). */
+#define SIGNOFF(o, ...)                                                                                                \
+    ARGS("signoff", (o)->sprint, "--repository", (o)->repository, "--allowed-signers", (o)->allowed, __VA_ARGS__)
+
 void kg_office_write(const char *path, const char *text);
 void kg_office_git(const char *dir, const char *const *args);
 void kg_office_commit(const char *repository);

@@ -116,11 +116,12 @@ static void came_out_otherwise(struct kg_record *rec, const void *arg) {
     json_t *plan = kg_lab_lines(dir, "plan.ndjson");
     if (row->from) {
         kg_maker_replace(dir, row->file, row->from, row->to);
-    } else { /* plan and result alike, so that the bundle is sound */
+    } else { /* plan, results and journal alike, so that the bundle is sound */
         const char *seed = kg_json_text(json_array_get(plan, 0), "seed");
         char *from = kg_xasprintf("\"seed\":\"%s\"", seed);
         kg_maker_replace(dir, "data/plan.ndjson", from, "\"seed\":\"1\"");
         kg_maker_replace(dir, "data/results.ndjson", from, "\"seed\":\"1\"");
+        kg_maker_plan_again(dir);
         free(from);
     }
     kg_maker_rehash(dir);

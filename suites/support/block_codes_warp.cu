@@ -43,7 +43,7 @@ template <enum kg_dtype D> static bool multiply(const kg_block_codes_call &call,
             const unsigned char *const rows[2] = { call.rows[g] + c * chunk_bytes(D),
                                                    call.rows[g + 8] + c * chunk_bytes(D) };
             add_chunk<D>(sum, rows, shared.x + c * X_CHUNK_BYTES, shared.sums + c * CHUNK_GROUPS,
-                         call.n_blocks - c * (CHUNK_COLS / X_SUB_COLS), lane);
+                         call.n_blocks - c * (CHUNK_COLS / X_SUB_COLS));
         }
         memcpy(parts[lane], sum, sizeof sum);
     });

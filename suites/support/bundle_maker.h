@@ -41,6 +41,8 @@ void kg_maker_append(const char *dir, const char *relative, const char *text);
 /* Makes all that is derived, the statement, manifests and Payload-Oxum again, so that only the records give a change
  * away. */
 void kg_maker_rehash(const char *dir);
+/* The journal speaks of the plan as it is, if it has a hash of it. */
+void kg_maker_plan_again(const char *dir);
 /* The same but for what is derived: only comparing it with the records gives a change away. */
 void kg_maker_reseal(const char *dir);
 /* The tag manifest alone, after a change of a tag file. */

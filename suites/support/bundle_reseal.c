@@ -58,14 +58,36 @@ static void write_oxum(const char *dir) {
     free(info);
 }
 
+static int format_of(const char *dir) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    struct kg_bundle_findings unheard = { NULL, 0 };
+    read_file(dir, "bag-info.txt", &text, &size_bytes);
+    json_t *info = kg_bag_info_parse(text, size_bytes, &unheard);
+    const int format = kg_format_of(info);
+    json_decref(info);
+    kg_bundle_findings_free(&unheard);
+    free(text);
+    return format;
+}
+
+/* Whether a row of the list makes the file as bundles of the format have it; of other files the row of today does. */
+static bool is_chosen(const struct kg_bundle_document *list, const struct kg_bundle_document *row, int format) {
+    bool known = false;
+    for (const struct kg_bundle_document *d = list; d->file; d++)
+        known = known || (strcmp(d->file, row->file) == 0 && kg_derived_is_of(d, format));
+    return known ? kg_derived_is_of(row, format) : !row->until;
+}
+
 /* The derived files that are there in plain form, from the records as they are. */
 static void derive_again(const char *dir, const struct kg_export *from) {
     const struct kg_bundle_document *const lists[] = { KG_DERIVED, kg_report_documents };
+    const int format = format_of(dir);
     for (size_t i = 0; i < KG_COUNT_OF(lists); i++)
         for (const struct kg_bundle_document *d = lists[i]; d->file; d++) {
             char *path = kg_path_join(dir, d->file);
             struct kg_buffer text = KG_BUFFER_INIT;
-            if (kg_path_exists(path)) {
+            if (is_chosen(lists[i], d, format) && kg_path_exists(path)) {
                 d->make(from, &text);
                 write_file(dir, d->file, kg_buffer_text(&text), text.len);
             }
@@ -101,6 +123,20 @@ static void reseal(const char *dir, bool derived_again) {
     kg_derived_close(&from);
     kg_records_free(&records);
     kg_bundle_findings_free(&findings);
+}
+
+void kg_maker_plan_again(const char *dir) {
+    static const char MEMBER[] = "\"plan_sha256\":\"";
+    char *journal = NULL, *plan = kg_path_join(dir, "data/plan.ndjson"), is[KG_SHA256_HEX_SIZE];
+    size_t size_bytes = 0;
+    struct kg_error err;
+    read_file(dir, "data/journal.ndjson", &journal, &size_bytes);
+    EXPECT_OK(kg_sha256_file(plan, is, &err), err);
+    char *at = strstr(journal, MEMBER);
+    if (at) memcpy(at + strlen(MEMBER), is, sizeof is - 1);
+    write_file(dir, "data/journal.ndjson", journal, size_bytes);
+    free(plan);
+    free(journal);
 }
 
 void kg_maker_rehash(const char *dir) {

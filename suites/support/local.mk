@@ -64,6 +64,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/tar_image.c suites/support/tar_image.h \
 	suites/support/terminal.c suites/support/terminal.h \
 	suites/support/tiny_model.c suites/support/tiny_model.h \
+	suites/support/touched.c suites/support/touched.h \
 	suites/support/vocabulary.c suites/support/vocabulary.h
 
 # Headers of kernels that run on the host, compiled as C++; nothing of them needs CUDA or the C++ library.

@@ -75,48 +75,27 @@ const struct kg_lowered_scene KG_LOWERED_SCENES[] = {
     { "one_launch",
       KG_LOWERED_PERSISTENT,
       { NULL, NULL, "cuda_cores" },
-      SIZED("llama", 272, 320, 64, 4, 2, 32, 96, .seed = 3, .qkv_bias = true, .other_bias = true, .untied = true),
+      MODEL("llama", 320, 64, 4, 2, 32, 96, .seed = 3, .qkv_bias = true, .other_bias = true, .untied = true),
       299,
       KG_LOWERED_OF_ALL },
     /* One chunk of 256 columns and 17, which are two segments; three and five, in groups of 4 and 8 warps; rows of an
-     * odd number of blocks, which begin anywhere; fewer tiles than blocks of the grid, and more. More query heads of a
-     * KV head than the persistent kernel has. */
+     * odd number of blocks, which begin anywhere; fewer tiles than blocks of the grid, and more. */
     { "rows_of_whole_chunks",
       KG_LOWERED_GRAPH,
       { "few_keys" },
-      SIZED("llama", 262, 64, 256, 16, 1, 64, 4352, .seed = 7, .qkv_bias = true, .other_bias = true, .untied = true),
+      SIZED("llama", 262, 64, 256, 4, 2, 64, 4352, .seed = 7, .qkv_bias = true, .other_bias = true, .untied = true),
       19,
       KG_LOWERED_OF_BLOCKS },
     { "rows_of_odd_chunks",
       KG_LOWERED_GRAPH,
       { "split" },
-      SIZED("qwen2", 2200, 64, 1280, 16, 1, 32, 768, .seed = 8, .qkv_bias = true),
+      SIZED("qwen2", 2200, 64, 1280, 8, 1, 32, 768, .seed = 8, .qkv_bias = true),
       19,
       KG_LOWERED_OF_BLOCKS },
     { "rows_of_odd_blocks",
       KG_LOWERED_GRAPH,
       { "split" },
-      SIZED("llama", 262, 64, 96, 9, 1, 32, 1184, .seed = 9, .untied = true),
-      19,
-      KG_LOWERED_OF_BLOCKS },
-    /* The same in the persistent kernel: slots of q, k and v apart; several slots of a block, and rows of several
-     * slots; two splits of the keys, which readers merge; more rows than have one epilogue; heads of all sizes. */
-    { "chunks_in_one_launch",
-      KG_LOWERED_PERSISTENT,
-      { NULL },
-      SIZED("llama", 272, 320, 256, 4, 2, 32, 4352, .seed = 7, .qkv_bias = true, .other_bias = true, .untied = true),
-      299,
-      KG_LOWERED_OF_BLOCKS },
-    { "odd_chunks_in_one_launch",
-      KG_LOWERED_PERSISTENT,
-      { NULL },
-      SIZED("qwen2", 2208, 64, 1280, 8, 1, 96, 768, .seed = 8, .qkv_bias = true),
-      19,
-      KG_LOWERED_OF_BLOCKS },
-    { "odd_blocks_in_one_launch",
-      KG_LOWERED_PERSISTENT,
-      { NULL },
-      SIZED("llama", 17008, 64, 96, 9, 3, 128, 1184, .seed = 9, .untied = true),
+      SIZED("llama", 262, 64, 96, 9, 3, 32, 1184, .seed = 9, .untied = true),
       19,
       KG_LOWERED_OF_BLOCKS },
     /* Repacked MXFP4. Groups of one tile, of two pieces, and of more pieces than the ring has slots; one block with a
@@ -165,7 +144,6 @@ const struct kg_lowered_scene KG_LOWERED_SCENES[] = {
 #define OUTPUT_NORMS "norms_of_outputs"
 #define ONE_LAUNCH "one_launch"
 #define CHUNKS "rows_of_whole_chunks"
-#define CHUNKS_AT_ONCE "chunks_in_one_launch"
 #define GROUPS "groups_of_neighbours"
 #define HALVES "groups_of_halves"
 #define NORMED "groups_of_normed_heads"
@@ -324,19 +302,6 @@ const struct kg_lowered_mutant KG_LOWERED_MUTANTS[] = {
     { "last_expert_left_out", EXPERTS, COMBINE, 0, "blk.1.out", kg_mistake_last_expert_left_out, KG_LOWERED_CHANGED,
       false },
     { "experts_added_twice", EXPERTS, COMBINE, 0, "blk.1.out", NULL, KG_LOWERED_TWICE, false },
-#define AT_ONCE(mistake, instruction, nth, first)                                                                      \
-    { "blocks_" #mistake, CHUNKS_AT_ONCE, instruction, nth, first, kg_mistake_##mistake, KG_LOWERED_CHANGED, false }
-    AT_ONCE(next_row, "embedding", 0, "blk.0.k_cache"),
-    AT_ONCE(norm_left_out, QKV, 0, "blk.0.k_cache"),
-    AT_ONCE(first_weight_of_other_layer, QKV, 0, "blk.1.k_cache"),
-    AT_ONCE(keys_by_weight_of_queries, QKV, 0, "blk.0.k_cache"),
-    AT_ONCE(values_by_weight_of_keys, QKV, 1, "blk.1.v_cache"),
-    AT_ONCE(bias_of_keys_left_out, QKV, 0, "blk.0.k_cache"),
-    AT_ONCE(rotation_left_out, "rope + kv_write + attention", 0, "blk.0.k_cache"),
-    AT_ONCE(first_splits_unmerged, "rope + kv_write + attention", 0, "blk.1.k_cache"),
-    AT_ONCE(gate_and_up_swapped, GATED, 0, "blk.1.k_cache"),
-    AT_ONCE(first_bias_left_out, LINEAR_ADD, 3, "logits"),
-    AT_ONCE(logits_by_the_embedding, "rmsnorm + linear", 0, "logits"),
     /* Instructions of the persistent kernel. */
     { "embedding_of_next_id", ONE_LAUNCH, "embedding", 0, "blk.0.k_cache", kg_mistake_next_row, KG_LOWERED_CHANGED,
       false },

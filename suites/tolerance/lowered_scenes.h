@@ -7,8 +7,8 @@
 #include "suites/support/tiny_model.h"
 #include "suites/tolerance/lowered_mistakes.h"
 
-/* Block formats: float16 activations; as these, the persistent kernel takes them, else one kernel of the graph (blocks.cu)
- * for all. MXFP4: as it is repacked (repacked.cu). */
+/* Block formats: float16 activations, one kernel for all of them (blocks.cu). MXFP4: as it is repacked (repacked.cu).
+ */
 enum {
     KG_LOWERED_F16,
     KG_LOWERED_F32,
@@ -22,8 +22,7 @@ enum {
     KG_LOWERED_Q6_K,
     KG_LOWERED_Q4_K_Q6_K,
     KG_LOWERED_Q8_0_Q5_0,
-    KG_LOWERED_END_OF_BLOCKS,
-    KG_LOWERED_BF16 = KG_LOWERED_END_OF_BLOCKS, /* taken by the captured graph, F16's kernel (matrix.cu) */
+    KG_LOWERED_BF16, /* as these taken by the captured graph, but by F16's kernel (matrix.cu) */
     KG_LOWERED_MXFP4,
     KG_LOWERED_N_PRECISIONS
 };
@@ -43,8 +42,7 @@ extern const struct kg_lowered_form {
 
 extern const struct kg_lowered_scene {
     const char *name, *path;
-    const char *attention[KG_LOWERED_BLOCKS]; /* the kernel of its first layer; NULL: of an instruction; block formats:
-                                                as float16 */
+    const char *attention[KG_LOWERED_BLOCKS]; /* the kernel of its first layer; NULL: of an instruction */
     struct kg_tiny_model model;
     uint32_t n_past;
     enum { KG_LOWERED_OF_ALL, KG_LOWERED_OF_BLOCKS, KG_LOWERED_OF_MXFP4 } formats;

@@ -20,10 +20,10 @@ static bool suits(const struct kg_lowered_scene *scene, int precision) {
     return whole && (scene->formats == KG_LOWERED_OF_ALL || (scene->formats == KG_LOWERED_OF_MXFP4 ? mxfp4 : blocks));
 }
 
-/* The persistent kernel has no BF16 and no MXFP4. */
+/* The persistent kernel has no block formats. */
 static const char *attention_of(const struct kg_lowered_scene *scene, int precision) {
     const char *attention = scene->attention[precision < KG_LOWERED_BLOCKS ? precision : KG_LOWERED_F16];
-    return attention || precision < KG_LOWERED_END_OF_BLOCKS ? attention : "split";
+    return attention || precision < KG_LOWERED_BLOCKS ? attention : "split";
 }
 
 struct lowered_case {
@@ -259,7 +259,6 @@ void kg_lowered_cases_add(struct kg_case_list *cases, int begin, int end) {
             const struct lowered_case c = { scene_of(KG_LOWERED_MUTANTS[m].scene), &KG_LOWERED_MUTANTS[m], p };
             if ((p == KG_LOWERED_F32 && c.mutant->f16_only) || !suits(c.scene, p)) continue;
             if (p == KG_LOWERED_BF16 && strcmp(c.mutant->kernel, KG_LOWERED_QUANTISED) == 0) continue; /* it is not */
-            if (p >= KG_LOWERED_END_OF_BLOCKS && strcmp(c.scene->path, KG_LOWERED_PERSISTENT) == 0) continue;
             if (p < KG_LOWERED_BLOCKS || c.scene->formats != KG_LOWERED_OF_ALL)
                 add(cases, "mutation", KG_LOWERED_MUTANTS[m].name, &c, mutant_is_rejected);
         }

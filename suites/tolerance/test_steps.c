@@ -110,29 +110,12 @@ static float *new_logits(const struct kg_step_work *w) {
     return kg_xcalloc(w->n_ids * w->n_vocab, sizeof(float));
 }
 
-static bool is_whole(uint64_t n_rows, uint64_t n_cols, enum kg_dtype dtype) {
-    enum { COPY_BYTES = 16 };
-    const struct kg_dtype_info *info = kg_dtype_info(dtype);
-    return n_rows * (n_cols / info->block_elems * info->block_bytes) % COPY_BYTES == 0;
-}
-
-/* Whether the step as one launch takes the model's matrices of block formats: each in whole 16 bytes. */
-static bool takes_blocks(const struct kg_tiny_model *m) {
-    const enum kg_dtype dtype = m->matrices, more = m->more_bits == KG_DTYPE_F32 ? dtype : m->more_bits;
-    const uint32_t heads = m->n_heads * m->head_dim, kv_heads = m->n_kv_heads * m->head_dim;
-    return dtype != KG_DTYPE_MXFP4 && is_whole(heads, m->n_embd, dtype) && is_whole(kv_heads, m->n_embd, dtype) &&
-           is_whole(kv_heads, m->n_embd, more) && is_whole(m->n_embd, heads, dtype) &&
-           is_whole(m->n_ff, m->n_embd, dtype) && is_whole(m->n_embd, m->n_ff, more) &&
-           is_whole(m->n_vocab, m->n_embd, dtype);
-}
-
 /* What a step of the model is on a GPU of compute capability 9.0, as kernels/decode/persistent says what it takes. */
 static const char *path_of(const struct kg_step_model *model, enum kg_precision activations) {
     const bool mixed = model->model.matrices == KG_DTYPE_F16 && activations == KG_PRECISION_F32;
     const bool outside = strncmp(model->name, "outside_", strlen("outside_")) == 0;
     const bool other_layers = model->model.n_experts > 0 || strcmp(model->model.architecture, "gpt2") == 0;
-    const bool blocks = kg_dtype_info(model->model.matrices)->block_elems > 1 &&
-                        (activations != KG_PRECISION_F16 || !takes_blocks(&model->model));
+    const bool blocks = kg_dtype_info(model->model.matrices)->block_elems > 1;
     return mixed || outside || other_layers || blocks ? "captured graph" : "persistent kernel";
 }
 

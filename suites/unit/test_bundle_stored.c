@@ -8,6 +8,7 @@
 #include "base/zstd.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
+#include "bundle/verify.h"
 #include "report/report.h"
 #include "run/publish.h"
 #include "suites/harness/case.h"
@@ -280,6 +281,47 @@ static void small_files_stay_plain(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* A build of many kernels: verify, the quick look at a run's head and the index read it compressed, and see a change.
+ */
+static void kernels_are_compressed(struct kg_record *rec, const void *arg) {
+    static const char PLAIN[] = "data/build.json", COMPRESSED_BUILD[] = "data/build.json.zst";
+    char *dir = sealed(kg_scratch_dir(rec), false, 3);
+    json_t *build = NULL, *kernels = json_array();
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_bundle_read_json(dir, PLAIN, &build, &err), err);
+    for (int i = 0; i < 400; i++)
+        json_array_append_new(kernels, json_pack("{s:o, s:s, s:i}", "name", json_sprintf("kernel_%d<float>", i), "arch",
+                                                 "sm_90a", "registers", 32 + i % 200));
+    json_object_set_new(build, "kernels", kernels);
+    char *text = json_dumps(build, JSON_INDENT(2)), *frame, *root = kg_xstrndup(dir, (size_t)(strrchr(dir, '/') - dir));
+    put(dir, PLAIN, text, strlen(text));
+    EXPECT_OK(kg_stored_compress(dir, &err), err);
+    ck_assert(has(dir, COMPRESSED_BUILD) && !has(dir, PLAIN));
+    kg_maker_rehash(dir);
+    kg_maker_expect_sound(dir);
+    EXPECT_OK(kg_bundle_verify_head(dir, &err), err);
+    struct kg_history *history;
+    struct kg_bundle_findings problems = { NULL, 0 };
+    EXPECT_OK(kg_history_open(root, &history, &problems, &err), err);
+    ck_assert_uint_eq(problems.n_items, 0);
+    kg_history_close(history);
+    char *dump = kg_maker_dump(root);
+    ck_assert_ptr_nonnull(strstr(dump, "kernel_399<float>"));
+    size_t size_bytes;
+    take(dir, COMPRESSED_BUILD, &frame, &size_bytes);
+    frame[size_bytes / 2] = (char)(frame[size_bytes / 2] ^ 1);
+    put(dir, COMPRESSED_BUILD, frame, size_bytes);
+    ck_assert_int_eq(kg_bundle_verify_head(dir, &err), KG_ERR_INTEGRITY);
+    ck_assert_msg(strstr(err.message, COMPRESSED_BUILD) != NULL, "%s", err.message);
+    free(frame);
+    free(dump);
+    free(root);
+    free(text);
+    json_decref(build);
+    free(dir);
+}
+
 /* Statuses, margins and samples as in the plain form: the same rows, whichever form the index read. */
 static void index_reads_both_forms(struct kg_record *rec, const void *arg) {
     const char *name = strrchr(made(), '/') + 1;
@@ -494,6 +536,7 @@ static const struct kg_case CASES[] = {
     CASE(bomb_stops_at_its_limit),
     CASE(large_files_are_compressed),
     CASE(small_files_stay_plain),
+    CASE(kernels_are_compressed),
     CASE(index_reads_both_forms),
     CASE(flipped_byte),
     CASE(cut_short),

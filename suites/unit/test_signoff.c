@@ -453,6 +453,55 @@ static void shipped_sprints(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Records as bench_fused makes them, of the criterion of the sprint of fused kernels that reads `memory`. */
+static const struct fused_memory_row {
+    const char *name, *records, *state;
+} FUSED_MEMORY[] = {
+#define FUSED(chain, bytes)                                                                                            \
+    "{'k': 'bench/fused/memory[cuda,f16," chain "]', 'metrics': [['workspace.scratch', 'bytes', 1],"                   \
+    " ['workspace', 'bytes', " bytes "]]}"
+#define UNFUSED(chain, bytes)                                                                                          \
+    "{'k': 'bench/unfused/memory[cuda,f16," chain "]', 'metrics': [['workspace', 'bytes', " bytes "]]}"
+    { "less_at_each_shape", "[" FUSED("a", "60") "," UNFUSED("a", "100") "," FUSED("b", "5") "," UNFUSED("b", "10") "]",
+      "met" },
+    { "not_enough_less_at_one",
+      "[" FUSED("a", "61") "," UNFUSED("a", "100") "," FUSED("b", "5") "," UNFUSED("b", "10") "]", "missed" },
+    { "as_much", "[" FUSED("a", "100") "," UNFUSED("a", "100") "]", "missed" },
+    { "more", "[" FUSED("a", "101") "," UNFUSED("a", "100") "]", "missed" },
+    { "partner_of_another_shape", "[" FUSED("a", "60") "," UNFUSED("b", "100") "]", "unproven" },
+    { "only_times",
+      "[{'k': 'bench/fused/decode_residual[cuda,f16,a]', 'timings': [['time', 'kernel', 'cold', 1, 1, 1, true]]}]",
+      "unproven" },
+};
+
+static void fused_memory(struct kg_record *rec, const void *arg) {
+    const struct fused_memory_row *row = arg;
+    char *path = kg_xasprintf("%s/../suites/sprints/fused.json", kg_fixture_path("."));
+    struct kg_evidence_run run = make_run("r", row->records, true);
+    const struct kg_evidence evidence = { &run, 1 };
+    struct kg_sprint sprint;
+    struct kg_error err = { .message = "" };
+    const json_t *criterion;
+    size_t i, n = 0;
+    (void)rec;
+    EXPECT_OK(kg_sprint_load(path, &sprint, &err), err);
+    json_t *judgement = kg_signoff_judge(&sprint, &evidence);
+    json_array_foreach(json_object_get(judgement, "criteria"), i, criterion) {
+        const bool is_it = strncmp(kg_json_text(criterion, "wanted"), "vram_reduction", 14) == 0;
+        const char *state = kg_json_text(criterion, "state"), *found = kg_json_text(criterion, "found");
+        n += is_it;
+        if (is_it) ck_assert_msg(strcmp(state, row->state) == 0, "%s, not %s: %s", state, row->state, found);
+        /* what has no time is no kernel that was not timed */
+        else if (strcmp(row->name, "only_times") != 0)
+            ck_assert_uint_eq(json_array_size(json_object_get(criterion, "notes")), 0);
+    }
+    ck_assert_uint_eq(n, 1);
+    json_decref(judgement);
+    kg_sprint_free(&sprint);
+    free_run(&run);
+    free(path);
+}
+
 /* What the texts of a record hold cannot break out of the documents. */
 static void documents_hold_any_text(struct kg_record *rec, const void *arg) {
     struct kg_evidence_run run = make_run("<b>|run", "[{'k': 'unit/s/<script>|x', 's': 'fail'}]", true);
@@ -496,6 +545,8 @@ static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES_ROWS); i++)
         add(list, "signoff_cases", CASES_ROWS[i].name, cases, &CASES_ROWS[i]);
     for (size_t i = 0; i < KG_COUNT_OF(BAD); i++) add(list, "sprint_refused", BAD[i].name, bad_sprint, &BAD[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(FUSED_MEMORY); i++)
+        add(list, "signoff_fused_memory", FUSED_MEMORY[i].name, fused_memory, &FUSED_MEMORY[i]);
     add(list, "signoff", "several_runs", several_runs, NULL);
     add(list, "signoff", "sides_of_one_run", sides_of_one_run, NULL);
     add(list, "signoff", "without_gpu_nothing_is_proven_of_one", without_gpu_nothing_is_proven_of_one, NULL);

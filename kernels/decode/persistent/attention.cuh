@@ -414,44 +414,58 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
     }
 }
 
-/* Few splits: every reader of attention merges them. c.x = attention. */
-template <typename C> __device__ __forceinline__ void stage_splits(const C &c, uint32_t epoch) {
-    using T = typename C::element;
-    constexpr int MOST = KG_PERSISTENT_MAX_DIRECT;
+/* Few splits: every reader of attention merges them. c.x = attention. First what each split of a head counts for, then
+ * the values; a thread's packets of several pairs are in flight together. Two splits are where there are twice as many
+ * blocks as KV heads: a buffer of sums has room for the shares of 6 heads a block, a group of 8 has 4. */
+template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t epoch) {
+    constexpr int MOST = KG_PERSISTENT_MAX_DIRECT, PAIRS = 3;
     const kg_persistent_program &p = c.p;
-    const uint32_t n_values = p.n_heads * p.head_dim;
-    for (uint32_t i = c.thread; i < n_values / 2; i += CONSUMERS) {
-        const uint32_t head = 2 * i / p.head_dim;
-        packet_pair value[MOST], weight[MOST];
-        uint32_t n_polls = 0;
+    const uint32_t n_values = p.n_heads * p.head_dim, n_pairs = n_values / 2, last = p.n_splits - 1;
+    float *shares = c.sums(0); /* (n_heads, MOST): where the next product's sums will be */
+    for (uint32_t head = c.thread; head < p.n_heads; head += CONSUMERS) {
+        packet_pair weight[MOST]; /* past the last split, the last again */
+        wait_packet_pairs(weight, p.packets.weight, head, p.n_heads, last * p.n_heads + head + 1, epoch);
+        float largest = -CUDART_INF_F, sum = 0;
+#pragma unroll
+        for (int s = 0; s < MOST; s++) largest = fmaxf(largest, weight[s].floats().x);
+#pragma unroll
+        for (int s = 0; s < MOST; s++)
+            if (s <= last) sum = fmaf(weight[s].floats().y, weight_of<T>(weight[s].floats().x, largest), sum);
+#pragma unroll
+        for (int s = 0; s < MOST; s++)
+            shares[head * MOST + s] = s <= last ? __fdiv_rn(weight_of<T>(weight[s].floats().x, largest), sum) : 0;
+    }
+    c.sync(); /* the shares are visible */
+#pragma unroll 1
+    for (uint32_t at = c.thread; at < n_pairs; at += PAIRS * CONSUMERS) {
+        packet_pair value[PAIRS * MOST];
         bool all = false;
+        uint32_t n_polls = 0;
         while (!all) {
             all = true;
 #pragma unroll
-            for (int s = 0; s < MOST; s++) {
-                value[s].load(p.packets.partial + (size_t)min(s, p.n_splits - 1) * n_values + 2 * i);
-                weight[s].load(p.packets.weight + (min(s, p.n_splits - 1) * p.n_heads + head) * 2);
+            for (int k = 0; k < PAIRS * MOST; k++) {
+                const uint32_t i = min(at + k / MOST * CONSUMERS, n_pairs - 1), s = min((uint32_t)(k % MOST), last);
+                value[k].load(p.packets.partial + ((size_t)s * n_pairs + i) * 2);
             }
 #pragma unroll
-            for (int s = 0; s < MOST; s++) all = all && value[s].is_from(epoch) && weight[s].is_from(epoch);
+            for (int k = 0; k < PAIRS * MOST; k++) all = all && value[k].is_from(epoch);
             if (!all) count_poll(n_polls);
         }
-        float largest = -CUDART_INF_F, sum = 0;
-        float2 y = make_float2(0, 0);
 #pragma unroll
-        for (int s = 0; s < MOST; s++)
-            if (s < p.n_splits) largest = fmaxf(largest, weight[s].floats().x);
+        for (int k = 0; k < PAIRS; k++) {
+            const uint32_t i = at + k * CONSUMERS;
+            if (i >= n_pairs) break;
+            const float *share = shares + 2 * i / p.head_dim * MOST;
+            float2 y = make_float2(0, 0);
 #pragma unroll
-        for (int s = 0; s < MOST; s++)
-            if (s < p.n_splits) {
-                const float share = weight_of<T>(weight[s].floats().x, largest);
-                sum = fmaf(weight[s].floats().y, share, sum);
-                y.x = fmaf(value[s].floats().x, share, y.x);
-                y.y = fmaf(value[s].floats().y, share, y.y);
+            for (int s = 0; s < MOST; s++) {
+                const float2 v = value[k * MOST + s].floats();
+                y = make_float2(fmaf(v.x, share[s], y.x), fmaf(v.y, share[s], y.y));
             }
-        store_pair(c, i, __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
+            put_pair(c.x(), place_of_pair<T>(i), y.x, y.y);
+        }
     }
-    end_vector(c, n_values);
     c.sync(); /* x is visible to all */
 }
 

@@ -29,7 +29,6 @@ struct part {
     uint32_t begin, n;
     uint32_t n_rows; /* weight rows: n, or 2 n where gated */
     uint32_t n_cols, slot_rows, piece_cols, block_bits;
-    int product;
 };
 
 /* Per warp, for the query heads of a KV head: largest score, sum of weights. */
@@ -64,8 +63,6 @@ inline uint32_t partial_values(uint32_t group, uint32_t dim) {
 }
 
 template <typename T, int D> struct consumer {
-    using element = T;
-    static constexpr int DIMS = D;
     const kg_persistent_program &p;
     block_shared<T, D> &s;
     uint32_t n_params; /* products so far */
@@ -135,11 +132,10 @@ __device__ __forceinline__ uint32_t begin_of(uint32_t index, uint32_t n_rows, ui
     return (uint32_t)(index * (uint64_t)(n_rows / unit) / gridDim.x) * unit;
 }
 
-__device__ __forceinline__ part part_of(const kg_persistent_program &p, int product) {
-    const kg_persistent_matrix &m = p.matrix[product];
+__device__ __forceinline__ part part_of(const kg_persistent_matrix &m) {
     const uint32_t begin = begin_of(blockIdx.x, m.n_rows, m.unit);
     const uint32_t n = begin_of(blockIdx.x + 1, m.n_rows, m.unit) - begin;
-    return { begin, n, n * m.weight_rows, m.n_cols, m.slot_rows, m.piece_cols, m.block_bits, product };
+    return { begin, n, n * m.weight_rows, m.n_cols, m.slot_rows, m.piece_cols, m.block_bits };
 }
 
 template <typename T> __device__ __forceinline__ float rounded(float value) {
@@ -167,15 +163,6 @@ __device__ __forceinline__ float2 get_pair(const float *x, uint32_t i) {
  * multiplies in a step are neighbours (matrix.cuh). */
 template <typename T> __device__ __forceinline__ uint32_t place_of_pair(uint32_t i) {
     return sizeof(T) == sizeof(__half) ? (i & ~15u) | (i & 3) << 2 | (i >> 2 & 3) : i;
-}
-
-/* Elements 2i and 2i + 1 of a product's vector, float32, to c.x, and what follows a vector of n_elems there: nothing. */
-template <typename T, int D>
-__device__ __forceinline__ void store_pair(const consumer<T, D> &c, uint32_t i, float low, float high) {
-    put_pair(c.x(), place_of_pair<T>(i), low, high);
-}
-
-template <typename T, int D> __device__ __forceinline__ void end_vector(const consumer<T, D> &, uint32_t) {
 }
 
 /* Packets 2i and 2i + 1 of a vector to c.x. */

@@ -23,11 +23,6 @@ enum {
     SHORT_COLS = MAX_STEPS * CONSUMER_WARPS * STEP_COLS
 };
 
-/* A consumer of matrices that are as the activations. */
-template <typename T, int D> struct plain_consumer : consumer<T, D> {
-    static constexpr bool HAS_BLOCKS = false;
-};
-
 /* Padded by 16 bytes to an odd multiple of 16: 8 rows at one column have no bank conflicts. */
 template <typename T> __host__ __device__ __forceinline__ uint32_t slot_stride(const part &m) {
     return m.piece_cols * (uint32_t)sizeof(T) + SLOT_PAD_BYTES;

@@ -1,6 +1,7 @@
 /* Lowers a plan to the persistent kernel's program (program.h): whether it is one of the layers that the kernel has,
  * how products go through the ring, and where packets lie. Host code. */
-#include "kernels/decode/persistent/blocks.cuh"
+#include "kernels/decode/persistent/block.cuh"
+#include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
 #include <cstdlib>
 
@@ -8,9 +9,10 @@ using kg_persistent::MMA_ROWS;
 
 enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256 };
 
-/* Slots; those of float16 whose copies are in flight, at most: more keep memory no busier, but what else is read
- * waits behind them, and blocks get their rows at times further apart (float32: all, its slots hold less). Measured. */
-enum { MIN_SLOTS = 6, MAX_SLOTS = 7, IN_FLIGHT_F16 = 2 };
+/* Slots: the fewest, as many as are wanted, and the most; those of float16 whose copies are in flight, at most: more
+ * keep memory no busier, but what else is read waits behind them, and blocks get their rows at times further apart
+ * (float32: all, its slots hold less). Measured. */
+enum { MIN_SLOTS = 4, WANTED_SLOTS = 6, MAX_SLOTS = 7, IN_FLIGHT_F16 = 2 };
 static_assert(IN_FLIGHT_F16 <= MIN_SLOTS, "the producer waits for a slot's copies before it fills the slot again");
 
 /* Where packets begin in their allocation. A step of Qwen2.5-0.5B with few keys, and with 8,192, us, by the offset: 0:
@@ -108,34 +110,9 @@ static bool is_alike(const struct kg_node *n, const struct kg_node *first) {
     return alike;
 }
 
-/* Nodes of a layer that have its matrices. */
-static const uint32_t LINEAR[KG_PERSISTENT_WEIGHTS] = { QKV + 1,     QKV + 2,     QKV + 3, ATTN_OUT,
-                                                        GATE_UP + 1, GATE_UP + 2, DOWN };
-
-/* Whether the program is the one for block formats: all matrices have to be of these then. */
-static bool has_blocks(const struct kg_plan *plan) {
-    return plan->activations == KG_PRECISION_F16 &&
-           kg_step_has_blocks(layer_of(plan, 0)[LINEAR[KG_PERSISTENT_Q]].args.linear.weight.dtype);
-}
-
-static bool weight_fits(const struct kg_plan *plan, const struct kg_weight *w, const char *where, int layer,
-                        struct kg_why *why) {
-    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
-    const bool blocks = has_blocks(plan);
-    const char *name = kg_dtype_info(w->dtype)->name;
-    if (blocks ? !kg_step_has_blocks(w->dtype) : w->dtype != dtype)
-        return kg_no(why, "%s weights (%s %d) beside %s", name, where, layer,
-                     blocks                                ? "block formats"
-                     : plan->activations == KG_PRECISION_F16 ? "f16 activations"
-                                                             : "f32 activations");
-    if (blocks && w->n_cols % kg_block_codes::X_SUB_COLS != 0)
-        return kg_no(why, "rows of %u %s weights (%s %d)", w->n_cols, name, where, layer);
-    return ((uintptr_t)w->data % 16 == 0 && (!blocks || w->n_rows * kg_weight_row_bytes(w) % 16 == 0)) ||
-           kg_no(why, "a %s matrix (%s %d) that does not begin and end on 16 bytes", name, where, layer);
-}
-
 static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, struct kg_why *why) {
     const struct kg_swiglu_args *act = &n[GATE_UP + 3].args.swiglu;
+    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     const int layer = n->layer;
     if (!kg_is_wired(n, WIRES, why)) return false;
     if (!is_alike(n, layer_of(plan, 0)))
@@ -143,22 +120,24 @@ static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, stru
     if (n[ATTENTION + 3].args.attention.sinks) return kg_no(why, "attention with sinks");
     if (act->limit != 0 || act->alpha != 1 || act->up_offset != 0 || act->cubic != 0)
         return kg_no(why, "swiglu with a limit, alpha, offset or cube");
-    for (uint32_t i : LINEAR)
-        if (!weight_fits(plan, &n[i].args.linear.weight, "layer", layer, why)) return false;
-    const enum kg_dtype gate = n[LINEAR[KG_PERSISTENT_GATE]].args.linear.weight.dtype,
-                        up = n[LINEAR[KG_PERSISTENT_UP]].args.linear.weight.dtype;
-    return gate == up || kg_no(why, "%s beside %s weights of one swiglu (layer %d)", kg_dtype_info(gate)->name,
-                               kg_dtype_info(up)->name, layer);
+    for (uint32_t i = 0; i < LAYER_NODES; i++) {
+        const struct kg_weight *w = kg_node_weight(&n[i]);
+        if (w && (w->dtype != dtype || (uintptr_t)w->data % 16 != 0))
+            return kg_no(why, "%s weights (layer %d) beside %s activations", kg_dtype_info(w->dtype)->name, layer,
+                         kg_dtype_info(dtype)->name);
+    }
+    return true;
 }
 
 static bool ends_fit(const struct kg_plan *plan, struct kg_why *why) {
     const struct kg_embedding_args *embedding = &plan->nodes[0].args.embedding;
     const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
+    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     if (embedding->positions.data) return kg_no(why, "learned positions");
     if (embedding->scale != 0 && embedding->scale != 1) return kg_no(why, "a scaled embedding");
     if (output->bias) return kg_no(why, "an output with a bias");
-    return weight_fits(plan, &output->weight, "output of layers", (int)n_layers_of(plan), why) &&
-           (has_blocks(plan) || weight_fits(plan, &embedding->weight, "embedding of layers", (int)n_layers_of(plan), why));
+    return (embedding->weight.dtype == dtype && output->weight.dtype == dtype) ||
+           kg_no(why, "embedding or output of other types than the activations");
 }
 
 static bool precisions_fit(const struct kg_plan *plan, struct kg_why *why) {
@@ -204,7 +183,7 @@ static uint64_t place_packets(struct kg_persistent_program *p, uintptr_t memory)
 
 uint64_t kg_cuda_persistent_bytes(const struct kg_persistent_program *p) {
     struct kg_persistent_program sized = *p;
-    return place_packets(&sized, 0) + (p->n_layers + 1) * sizeof(struct kg_persistent_layer);
+    return place_packets(&sized, 0) + p->n_layers * sizeof(struct kg_persistent_layer);
 }
 
 static uint32_t most_outputs(const struct kg_persistent_matrix *m, int n_blocks) {
@@ -235,27 +214,10 @@ static uint32_t block_bits_of(const struct kg_persistent_matrix *m, uint32_t mos
     return is_short && fits && m->n_cols % ((uint32_t)STEP_COLS << bits) == 0 ? bits : 0;
 }
 
-/* Chunks of a row of a block format that a slot has: as many as fit, segments of a row about equally long. A row that
- * does not begin on 16 bytes has some of its neighbours' with it. */
-static uint32_t segment_chunks_of(const struct kg_persistent_program *p, uint32_t n_cols, uint32_t chunk_bytes) {
-    using namespace kg_persistent;
-    const uint32_t n_chunks = chunks_of(n_cols);
-    const bool whole = chunk_bytes % COPY_BYTES == 0 && blocks_row_bytes(n_cols, chunk_bytes) % COPY_BYTES == 0;
-    const uint32_t most = (p->row_stride - (whole ? 0 : 2 * (COPY_BYTES - 1))) / chunk_bytes;
-    const uint32_t n_segments = (n_chunks + most - 1) / most;
-    return (n_chunks + n_segments - 1) / n_segments;
-}
-
 /* Rows of a slot, and of them as many columns as fit; pieces of a row about equally long. */
-static void lay_out(const struct kg_persistent_program *p, struct kg_persistent_matrix *m, int n_blocks,
-                    uint32_t elem_bytes) {
+static void lay_out(struct kg_persistent_matrix *m, int n_blocks, uint32_t slot_bytes, uint32_t elem_bytes) {
     using kg_persistent::STEP_COLS;
-    const uint32_t most = most_outputs(m, n_blocks) * m->weight_rows, slot_bytes = p->slot_bytes;
-    if (p->is_blocks) {
-        m->slot_rows = rows_of_slots(most, MMA_ROWS);
-        m->piece_cols = segment_chunks_of(p, m->n_cols, m->chunk_bytes) * kg_block_codes::CHUNK_COLS;
-        return;
-    }
+    const uint32_t most = most_outputs(m, n_blocks) * m->weight_rows;
     m->block_bits = elem_bytes == sizeof(__half) ? block_bits_of(m, most, slot_bytes) : 0;
     m->slot_rows = rows_of_slots(most, rows_together(m, elem_bytes));
     const uint32_t cols =
@@ -268,37 +230,21 @@ static void lay_out(const struct kg_persistent_program *p, struct kg_persistent_
 static void set_matrices(struct kg_persistent_program *p, uint32_t n_vocab) {
     const uint32_t heads = p->n_heads * p->head_dim, kv_heads = p->n_kv_heads * p->head_dim;
     const uint32_t unit = p->is_f16 ? 2 : 1;
-    p->matrix[KG_PERSISTENT_QKV] = { heads + 2 * kv_heads, p->n_embd, unit, 1, 0, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_ATTN_OUT] = { p->n_embd, heads, unit, 1, 0, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_GATE_UP] = { p->n_ff, p->n_embd, unit, 2, 0, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_DOWN] = { p->n_embd, p->n_ff, unit, 1, 0, 0, 0, 0 };
-    p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_QKV] = { heads + 2 * kv_heads, p->n_embd, unit, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_ATTN_OUT] = { p->n_embd, heads, unit, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_GATE_UP] = { p->n_ff, p->n_embd, unit, 2, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_DOWN] = { p->n_embd, p->n_ff, unit, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0, 0 };
 }
 
-static void set_chunks(struct kg_persistent_program *p, const struct kg_plan *plan) {
-    static const int FIRST[KG_PERSISTENT_OUTPUT] = { KG_PERSISTENT_Q, KG_PERSISTENT_O, KG_PERSISTENT_GATE,
-                                                     KG_PERSISTENT_FFN_OUT };
-    const struct kg_node *n = layer_of(plan, 0);
-    for (int i = 0; i < KG_PERSISTENT_PRODUCTS; i++) {
-        const struct kg_linear_args *of =
-            i < KG_PERSISTENT_OUTPUT ? &n[LINEAR[FIRST[i]]].args.linear : &plan->nodes[plan->n_nodes - 1].args.linear;
-        p->matrix[i].chunk_bytes = kg_block_codes::chunk_bytes(of->weight.dtype);
-    }
-}
-
-static struct kg_persistent_format format_of(const struct kg_persistent_program *p, const struct kg_weight *w) {
-    const uint32_t chunk_bytes = kg_block_codes::chunk_bytes(w->dtype);
-    if (!p->is_blocks) return {};
-    return { (uint8_t)w->dtype, (uint8_t)segment_chunks_of(p, w->n_cols, chunk_bytes) };
-}
-
-static struct kg_persistent_layer layer_record(const struct kg_persistent_program *p, const struct kg_node *n) {
+static struct kg_persistent_layer layer_record(const struct kg_node *n) {
+    static const uint32_t LINEAR[KG_PERSISTENT_WEIGHTS] = { QKV + 1,     QKV + 2,     QKV + 3, ATTN_OUT,
+                                                            GATE_UP + 1, GATE_UP + 2, DOWN };
     const struct kg_kv_write_args *kv = &n[ATTENTION + 2].args.kv_write;
     struct kg_persistent_layer layer = {};
     for (int i = 0; i < KG_PERSISTENT_WEIGHTS; i++) {
         layer.weight[i] = n[LINEAR[i]].args.linear.weight.data;
         layer.bias[i] = n[LINEAR[i]].args.linear.bias;
-        layer.format[i] = format_of(p, &n[LINEAR[i]].args.linear.weight);
     }
     layer.attn_norm = n[QKV].args.rmsnorm.weight;
     layer.ffn_norm = n[GATE_UP].args.rmsnorm.weight;
@@ -308,14 +254,14 @@ static struct kg_persistent_layer layer_record(const struct kg_persistent_progra
 }
 
 struct layer_table {
-    struct kg_persistent_layer layers[KG_PERSISTENT_MAX_LAYERS + 1];
+    struct kg_persistent_layer layers[KG_PERSISTENT_MAX_LAYERS];
 };
 
 /* As a parameter, the table is taken at once: no copy that the host would wait for. */
 static __global__ void put_layers_kernel(const __grid_constant__ struct layer_table table,
-                                         struct kg_persistent_layer *layers, uint32_t n) {
+                                         struct kg_persistent_layer *layers, uint32_t n_layers) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) layers[i] = table.layers[i];
+    if (i < n_layers) layers[i] = table.layers[i];
 }
 
 enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const struct kg_plan *plan, void *memory,
@@ -325,14 +271,12 @@ enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const stru
     struct layer_table table = {};
     struct kg_persistent_layer *layers =
         reinterpret_cast<struct kg_persistent_layer *>(static_cast<char *>(memory) + n_bytes);
-    for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(p, layer_of(plan, i));
-    table.layers[p->n_layers].format[KG_PERSISTENT_WEIGHTS] =
-        format_of(p, &plan->nodes[plan->n_nodes - 1].args.linear.weight);
+    for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(layer_of(plan, i));
     p->layers = layers;
     const cudaError_t code = cudaMemsetAsync(memory, 0, n_bytes, cuda->stream);
     if (code != cudaSuccess) return kg_cuda_fail(err, "packets of a step", code);
-    put_layers_kernel<<<p->n_layers / BLOCK_THREADS + 1, BLOCK_THREADS, 0, cuda->stream>>>(table, layers,
-                                                                                           p->n_layers + 1);
+    put_layers_kernel<<<(p->n_layers + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS, 0, cuda->stream>>>(
+        table, layers, p->n_layers);
     return kg_cuda_launched(err, "layers of a step");
 }
 
@@ -354,8 +298,7 @@ static void set_model(struct kg_persistent_program *p, const struct kg_cuda_back
     p->norm_eps = n[QKV].args.rmsnorm.eps;
     p->attn_scale = a->scale;
     p->rope = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, NULL, rope->n_rot };
-    p->is_blocks = has_blocks(plan);
-    p->embedding = p->is_blocks ? plan->nodes[0].args.embedding.y : plan->nodes[0].args.embedding.weight.data;
+    p->embedding = plan->nodes[0].args.embedding.weight.data;
     p->output_norm = plan->nodes[plan->n_body].args.rmsnorm.weight;
     p->output = output->weight.data;
     p->logits = static_cast<float *>(output->y);
@@ -364,7 +307,6 @@ static void set_model(struct kg_persistent_program *p, const struct kg_cuda_back
     p->max_splits = max_splits(cuda, a->n_kv_heads);
     p->min_keys_per_split = p->is_f16 ? KEYS_PER_SPLIT_F16 : KEYS_PER_SPLIT_F32;
     set_matrices(p, output->weight.n_rows);
-    if (p->is_blocks) set_chunks(p, plan);
 }
 
 /* Bytes of a layer's weights that the ring holds at a time, of the block that has most. */
@@ -374,8 +316,7 @@ static uint64_t ring_holds(const struct kg_persistent_program *p, const struct k
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const struct kg_persistent_matrix *m = &p->matrix[i];
         const uint64_t rows = (uint64_t)most_outputs(m, cuda->n_sms) * m->weight_rows;
-        n_bytes += rows * (p->is_blocks ? kg_persistent::blocks_row_bytes(m->n_cols, m->chunk_bytes)
-                                        : m->n_cols * elem_bytes);
+        n_bytes += rows * m->n_cols * elem_bytes;
         n_filled += (rows + m->slot_rows - 1) / m->slot_rows * ((m->n_cols + m->piece_cols - 1) / m->piece_cols);
     }
     return n_bytes * p->n_slots / n_filled;
@@ -389,20 +330,40 @@ static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_back
     const uint32_t fixed = kg_cuda_persistent_map(p);
     if (fixed >= cuda->shared_bytes) return false;
     p->slot_bytes = (cuda->shared_bytes - fixed) / p->n_slots / 128 * 128;
-    if (p->is_blocks) { /* an odd multiple of 16 bytes: 8 rows at one column have no bank conflicts */
-        const uint32_t rows_bytes = p->slot_bytes - kg_persistent::SLOT_ROWS;
-        p->row_stride = (rows_bytes / MMA_ROWS - 16) / 128 * 128 + 16;
-    }
     for (struct kg_persistent_matrix &m : p->matrix) {
         if (p->slot_bytes < MMA_ROWS * (kg_persistent::STEP_COLS * elem_bytes + kg_persistent::SLOT_PAD_BYTES))
             return false;
-        lay_out(p, &m, cuda->n_sms, elem_bytes);
+        lay_out(&m, cuda->n_sms, p->slot_bytes, elem_bytes);
     }
     return kg_cuda_persistent_map(p) <= cuda->shared_bytes;
 }
 
-/* Few slots, more where the ring then holds a tenth more (slots have whole rows, and some room may be left): each costs
- * time. False if the block's memory has no room for a ring, or a block has more of the residual stream than
+/* Products whose slots have whole rows, short enough for x to stay in registers (matrix.cuh, float16). */
+static uint32_t n_short(const struct kg_persistent_program *p) {
+    uint32_t n = 0;
+    for (const struct kg_persistent_matrix &m : p->matrix)
+        n += p->is_f16 && m.n_cols <= m.piece_cols && m.n_cols <= (uint32_t)kg_persistent::SHORT_COLS << m.block_bits;
+    return n;
+}
+
+/* How many slots there are. Fewer than wanted where they then have whole rows: copies of parts of a row are short, and
+ * x is read again for each. More where the ring then holds a tenth more (some room of a slot may be left). False if
+ * there is no room. */
+static bool choose_slots(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
+    if (!set_slots(p, cuda, WANTED_SLOTS, elem_bytes)) return false;
+    uint32_t best = WANTED_SLOTS, most_short = n_short(p);
+    for (uint32_t n = WANTED_SLOTS - 1; n >= MIN_SLOTS; n--)
+        if (set_slots(p, cuda, n, elem_bytes) && n_short(p) > most_short) best = n, most_short = n_short(p);
+    if (!set_slots(p, cuda, best, elem_bytes)) return false;
+    uint64_t holds = ring_holds(p, cuda, elem_bytes);
+    for (uint32_t n = WANTED_SLOTS + 1; best >= WANTED_SLOTS && n <= MAX_SLOTS; n++)
+        if (set_slots(p, cuda, n, elem_bytes) && n_short(p) >= most_short &&
+            ring_holds(p, cuda, elem_bytes) * 10 >= holds * 11)
+            best = n, holds = ring_holds(p, cuda, elem_bytes);
+    return set_slots(p, cuda, best, elem_bytes);
+}
+
+/* False if the block's memory has no room for a ring, or a block has more of the residual stream than
  * a batch: an element a thread. */
 static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
@@ -410,14 +371,9 @@ static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backe
         if (n > p->bias_rows) p->bias_rows = n;
     }
     if (most_outputs(&p->matrix[KG_PERSISTENT_DOWN], cuda->n_sms) > kg_persistent::BATCH_ROWS) return false;
-    if (!set_slots(p, cuda, MIN_SLOTS, elem_bytes)) return false;
-    uint64_t holds = ring_holds(p, cuda, elem_bytes);
-    uint32_t best = MIN_SLOTS;
-    for (uint32_t n = MIN_SLOTS + 1; n <= MAX_SLOTS; n++)
-        if (set_slots(p, cuda, n, elem_bytes) && ring_holds(p, cuda, elem_bytes) * 10 >= holds * 11)
-            best = n, holds = ring_holds(p, cuda, elem_bytes);
-    p->max_in_flight = p->is_f16 ? (uint32_t)IN_FLIGHT_F16 : best;
-    return set_slots(p, cuda, best, elem_bytes);
+    if (!choose_slots(p, cuda, elem_bytes)) return false;
+    p->max_in_flight = p->is_f16 ? (uint32_t)IN_FLIGHT_F16 : p->n_slots;
+    return true;
 }
 
 bool kg_cuda_persistent_fits(struct kg_cuda_backend *cuda, const struct kg_plan *plan,

@@ -29,8 +29,7 @@ struct kg_persistent_matrix {
     uint32_t unit;           /* outputs that stay in one block together */
     uint32_t weight_rows;    /* rows of weights an output has: 1, or 2 where gated */
     uint32_t slot_rows, piece_cols;
-    uint32_t block_bits;  /* a row has 2^block_bits rows of a tensor-core operand (F16) */
-    uint32_t chunk_bytes; /* of block formats: of 256 columns, as layer 0's first matrix has them */
+    uint32_t block_bits; /* a row has 2^block_bits rows of a tensor-core operand (F16) */
 };
 
 enum kg_persistent_product {
@@ -53,15 +52,9 @@ enum kg_persistent_weight {
     KG_PERSISTENT_WEIGHTS
 };
 
-/* A matrix of a block format: its enum kg_dtype, and chunks of a row (block_codes.cuh) that a slot has. */
-struct kg_persistent_format {
-    uint8_t dtype, segment_chunks;
-};
-
 /* Device memory; biases may be NULL. */
 struct kg_persistent_layer {
     const void *weight[KG_PERSISTENT_WEIGHTS];
-    struct kg_persistent_format format[KG_PERSISTENT_WEIGHTS + 1]; /* of block formats; the last: the output's */
     const float *attn_norm, *ffn_norm;
     const float *bias[KG_PERSISTENT_WEIGHTS];
     void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
@@ -81,8 +74,7 @@ struct kg_persistent_packets {
 /* Offsets in a block's shared memory, in bytes. */
 struct kg_persistent_shared_map {
     uint32_t x;        /* the vector of a product */
-    uint32_t x_sums;   /* of block formats: sums of its groups (block_codes.cuh) */
-    uint32_t layers;   /* n_layers + 1 */
+    uint32_t layers;   /* n_layers + 1: the one past the end is not used */
     uint32_t norm;     /* norm weights (n_embd) of a product with a norm */
     uint32_t biases;   /* two of bias_bytes: biases (bias_rows, 2) of a product */
     uint32_t barriers; /* mbarriers of the slots: full, then empty */
@@ -97,7 +89,7 @@ struct kg_persistent_program {
     bool rope_half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
     float norm_eps, attn_scale;
     struct kg_rope_angles rope; /* its factors are those of this position */
-    const void *embedding; /* is_blocks: the token's row, which is there already */
+    const void *embedding;
     const float *output_norm;
     const void *output;
     float *logits;
@@ -109,15 +101,14 @@ struct kg_persistent_program {
     uint32_t first_key;                      /* that this position sees */
     uint32_t n_splits, keys_per_split;       /* of this position */
     uint32_t max_splits, min_keys_per_split; /* of all */
-    bool is_f16;                             /* activations and cache; else all float32 */
-    bool is_blocks;                          /* matrices: of block formats; else as the activations */
-    uint32_t slot_bytes, n_slots, row_stride; /* row_stride: of block formats */
+    bool is_f16;                             /* matrices, activations and cache; else all float32 */
+    uint32_t slot_bytes, n_slots;
     uint32_t max_in_flight; /* slots whose copies are in flight, at most */
     uint32_t bias_rows;     /* outputs of a block with biases, at most */
     struct kg_persistent_shared_map shared;
     struct kg_persistent_matrix matrix[KG_PERSISTENT_PRODUCTS];
     struct kg_persistent_packets packets;
-    const struct kg_persistent_layer *layers; /* and one with the output's format alone */
+    const struct kg_persistent_layer *layers;
 };
 
 #endif

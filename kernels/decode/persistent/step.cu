@@ -1,5 +1,5 @@
-/* The persistent kernel: one token through the whole model in one launch, for models whose matrices are all F16 or all
- * of block formats (activations and cache f16) or all F32 (f32).
+/* The persistent kernel: one token through the whole model in one launch, for models whose matrices are all F16
+ * (activations and cache f16) or all F32 (f32).
  *
  * At one row a model is as fast as its weights are read. One block a multiprocessor stays for the whole token. Its
  * producer warp streams the block's share of every matrix, layer after layer, into a ring of shared memory, ahead of
@@ -21,7 +21,6 @@
  * v, their rotated forms, attention, the gated product and the residual stream. Orders of addition depend on the shapes
  * and the number of multiprocessors only. */
 #include "kernels/decode/persistent/attention.cuh"
-#include "kernels/decode/persistent/blocks.cuh"
 #include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
 #include "kernels/block/rotation.cuh"
@@ -57,9 +56,9 @@ static __device__ __forceinline__ const T *weight_row(const kg_persistent_progra
     return static_cast<const T *>(weight) + (size_t)row * n_cols;
 }
 
-template <typename C>
+template <typename T>
 static __device__ void run_producer(const kg_persistent_program &p, const part (&parts)[KG_PERSISTENT_PRODUCTS],
-                                    const kg_persistent_layer *layers, unsigned char *memory, ring slots) {
+                                    const kg_persistent_layer *layers, ring slots) {
     const uint64_t policy = kg_policy_evict_first();
     ring arriving = slots;
     uint32_t n_in_flight = 0; /* slots whose copies are in flight */
@@ -68,14 +67,9 @@ static __device__ void run_producer(const kg_persistent_program &p, const part (
 #pragma unroll 1
         for (int product = first_product(p, i); product < end_product(p, i); product++) {
             const part m = parts[product];
-            if constexpr (C::HAS_BLOCKS) {
-                produce_blocks(slots, arriving, n_in_flight, m, layers[i], memory, policy);
-            } else {
-                using T = typename C::element;
-                const uint32_t first = m.begin * (product == KG_PERSISTENT_GATE_UP ? 2 : 1);
-                produce<T>(slots, arriving, n_in_flight, m, policy,
-                           [&](uint32_t row) { return weight_row<T>(p, layers[i], product, m.n_cols, first + row); });
-            }
+            const uint32_t first = m.begin * (product == KG_PERSISTENT_GATE_UP ? 2 : 1);
+            produce<T>(slots, arriving, n_in_flight, m, policy,
+                       [&](uint32_t row) { return weight_row<T>(p, layers[i], product, m.n_cols, first + row); });
         }
 }
 
@@ -150,8 +144,8 @@ static __device__ void run_prefetch(const kg_persistent_program &p, block_shared
 }
 
 /* Receives a product's vector in c.x. `row`: the token's embedding in the first layer, else NULL. */
-template <typename C>
-static __device__ __forceinline__ void stage(const C &c, int product, const typename C::element *row, uint32_t epoch) {
+template <typename T, int D>
+static __device__ __forceinline__ void stage(const consumer<T, D> &c, int product, const T *row, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
     if (product == KG_PERSISTENT_DOWN) {
         stage_packets(c, p.packets.gated, p.n_ff, epoch);
@@ -210,18 +204,15 @@ static __device__ __forceinline__ void epilogue(const consumer<T, D> &c, int pro
 }
 
 /* The token's row of the embedding. */
-template <typename C>
-static __device__ __forceinline__ const typename C::element *embedding_row(const kg_persistent_program &p) {
-    const auto *rows = static_cast<const typename C::element *>(p.embedding);
-    if constexpr (C::HAS_BLOCKS) return rows;
-    else return rows + (size_t)(p.id == KG_ID_IN_PLACE ? *p.id_in_place : p.id) * p.n_embd;
+template <typename T> static __device__ __forceinline__ const T *embedding_row(const kg_persistent_program &p) {
+    return static_cast<const T *>(p.embedding) + (size_t)(p.id == KG_ID_IN_PLACE ? *p.id_in_place : p.id) * p.n_embd;
 }
 
-template <typename C> static __device__ void run_consumer(C &c, const unsigned char *memory) {
+template <typename T, int D> static __device__ void run_consumer(consumer<T, D> &c, const unsigned char *memory) {
     const kg_persistent_program &p = c.p;
     const kg_persistent_layer *layers = reinterpret_cast<const kg_persistent_layer *>(memory + p.shared.layers);
     if (c.thread < c.s.parts[KG_PERSISTENT_DOWN].n)
-        c.s.residual[c.thread] = kg_load(embedding_row<C>(p) + c.s.parts[KG_PERSISTENT_DOWN].begin + c.thread);
+        c.s.residual[c.thread] = kg_load(embedding_row<T>(p) + c.s.parts[KG_PERSISTENT_DOWN].begin + c.thread);
 #pragma unroll 1
     for (c.layer = 0; c.layer <= p.n_layers; c.layer++) {
 #pragma unroll 1
@@ -240,7 +231,7 @@ template <typename C> static __device__ void run_consumer(C &c, const unsigned c
             const part m = c.s.parts[product];
             if (m.n == 0) continue;
             kg_mbarrier_poll(kg_shared_address(&c.s.params_full[c.n_params % 2]), c.n_params / 2 % 2);
-            stage(c, product, c.layer == 0 && product == KG_PERSISTENT_QKV ? embedding_row<C>(p) : NULL, epoch);
+            stage(c, product, c.layer == 0 && product == KG_PERSISTENT_QKV ? embedding_row<T>(p) : NULL, epoch);
             c.make_opaque();
             multiply(c, m, [&](uint32_t first, uint32_t n) { epilogue(c, product, m, first, n, epoch); });
             __syncwarp();
@@ -250,23 +241,20 @@ template <typename C> static __device__ void run_consumer(C &c, const unsigned c
     }
 }
 
-/* C: a kind of consumer. */
-template <typename C>
+template <typename T, int D>
 static __global__ void __launch_bounds__(THREADS, 1)
     persistent_step_kernel(const __grid_constant__ kg_persistent_program p) {
-    using T = typename C::element;
-    constexpr int D = C::DIMS;
     extern __shared__ __align__(128) unsigned char memory[];
     block_shared<T, D> &s = *reinterpret_cast<block_shared<T, D> *>(memory);
     kg_persistent_layer *layers = reinterpret_cast<kg_persistent_layer *>(memory + p.shared.layers);
     const uint32_t warp = threadIdx.x / WARP;
     ring slots = { p, kg_shared_address(memory), 0, 0 };
-    const uint32_t n_uint64 = (p.n_layers + 1) * (uint32_t)(sizeof *layers / sizeof(uint64_t));
+    const uint32_t n_uint64 = p.n_layers * (uint32_t)(sizeof *layers / sizeof(uint64_t));
     for (uint32_t i = threadIdx.x; i < n_uint64; i += THREADS)
         reinterpret_cast<uint64_t *>(layers)[i] = reinterpret_cast<const uint64_t *>(p.layers)[i];
     for (uint32_t i = threadIdx.x; i < MAX_GROUP * D; i += THREADS) kg_store(&s.q[0][0] + i, 0.0f);
     for (uint32_t i = threadIdx.x; i < D; i += THREADS) kg_store(s.k_new + i, 0.0f), kg_store(s.v_new + i, 0.0f);
-    if (threadIdx.x < KG_PERSISTENT_PRODUCTS) s.parts[threadIdx.x] = part_of(p, (int)threadIdx.x);
+    if (threadIdx.x < KG_PERSISTENT_PRODUCTS) s.parts[threadIdx.x] = part_of(p.matrix[threadIdx.x]);
     if (threadIdx.x == KG_PERSISTENT_PRODUCTS) {
         const uint32_t n_pairs = p.n_heads * p.head_dim / 2;
         s.merge_begin = begin_of(blockIdx.x, n_pairs, 1);
@@ -287,46 +275,33 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads(); /* mbarriers, layers, parts and zeros are visible */
     if (warp == PRODUCER_WARP) {
-        run_producer<C>(p, s.parts, layers, memory, slots);
+        run_producer<T>(p, s.parts, layers, slots);
     } else if (warp == PREFETCH_WARP) {
         run_prefetch(p, s, memory, layers);
     } else {
-        C c = { { p, s, 0, slots, threadIdx.x, warp, threadIdx.x % WARP, 0, 0 } };
+        consumer<T, D> c = { p, s, 0, slots, threadIdx.x, warp, threadIdx.x % WARP, 0, 0 };
         run_consumer(c, memory);
     }
 }
 
-template <typename C> struct instance {
+template <typename T, int D> struct instance {
     static const void *kernel() {
-        return reinterpret_cast<const void *>(persistent_step_kernel<C>);
+        return reinterpret_cast<const void *>(persistent_step_kernel<T, D>);
     }
     static uint32_t block_bytes() {
-        return (uint32_t)(sizeof(block_shared<typename C::element, C::DIMS>) + PARTIAL_SUMS * sizeof(float));
+        return (uint32_t)(sizeof(block_shared<T, D>) + PARTIAL_SUMS * sizeof(float));
     }
     /* Of attention, where products have their vector. */
     static uint32_t values_bytes(uint32_t group) {
-        return partial_values(group, C::DIMS) * (uint32_t)sizeof(float);
-    }
-    /* Of a vector of a product, and of the sums of its groups. */
-    static uint32_t x_bytes(uint32_t n_elems) {
-        return C::HAS_BLOCKS ? chunks_of(n_elems) * kg_block_codes::X_CHUNK_BYTES
-                             : n_elems * (uint32_t)sizeof(typename C::element);
-    }
-    static uint32_t x_sums_bytes(uint32_t n_elems) {
-        return C::HAS_BLOCKS ? chunks_of(n_elems) * (CHUNK_COLS / kg_block_codes::GROUP_COLS) * (uint32_t)sizeof(float)
-                             : 0;
+        return partial_values(group, D) * (uint32_t)sizeof(float);
     }
 };
 
-/* f(instance) for the program's precision, matrices and head size. */
+/* f(instance) for the program's precision and head size. */
 template <typename F> static auto with_instance(const kg_persistent_program &p, F f) {
-    if (!p.is_f16 && p.head_dim <= 64) return f(instance<plain_consumer<float, 64>>());
-    if (!p.is_f16) return f(instance<plain_consumer<float, 128>>());
-    if (p.head_dim <= 64)
-        return p.is_blocks ? f(instance<blocks_consumer<64>>()) : f(instance<plain_consumer<__half, 64>>());
-    if (p.head_dim <= 96)
-        return p.is_blocks ? f(instance<blocks_consumer<96>>()) : f(instance<plain_consumer<__half, 96>>());
-    return p.is_blocks ? f(instance<blocks_consumer<128>>()) : f(instance<plain_consumer<__half, 128>>());
+    if (p.head_dim <= 64) return p.is_f16 ? f(instance<__half, 64>()) : f(instance<float, 64>());
+    if (p.head_dim <= 96 && p.is_f16) return f(instance<__half, 96>());
+    return p.is_f16 ? f(instance<__half, 128>()) : f(instance<float, 128>());
 }
 
 static uint32_t round_up(uint32_t n, uint32_t to) {
@@ -334,14 +309,13 @@ static uint32_t round_up(uint32_t n, uint32_t to) {
 }
 
 uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
+    const uint32_t elem_bytes = p->is_f16 ? (uint32_t)sizeof(__half) : (uint32_t)sizeof(float);
     const uint32_t heads = p->n_heads * p->head_dim, wider = heads > p->n_ff ? heads : p->n_ff;
     const uint32_t group = p->group, widest = wider > p->n_embd ? wider : p->n_embd;
     const uint32_t values_bytes = with_instance(*p, [group](auto of) { return of.values_bytes(group); });
-    const uint32_t x_bytes = with_instance(*p, [widest](auto of) { return of.x_bytes(widest); });
     struct kg_persistent_shared_map *map = &p->shared;
     map->x = round_up(with_instance(*p, [](auto of) { return of.block_bytes(); }), 16);
-    map->x_sums = map->x + round_up(std::max(x_bytes, values_bytes), 64);
-    map->layers = map->x_sums + with_instance(*p, [widest](auto of) { return of.x_sums_bytes(widest); });
+    map->layers = map->x + round_up(std::max(widest * elem_bytes, values_bytes), 64);
     map->norm = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
     map->biases = map->norm + round_up(p->n_embd * (uint32_t)sizeof(float), 16);
     map->bias_bytes = round_up(2 * p->bias_rows * (uint32_t)sizeof(float), 16);

@@ -15,8 +15,8 @@
  * text), def_sha (SHA-256 over the definition), timeout_s.
  * journal.ndjson: {"event":"open","utc_us","bundle_id","seed"}, {"event":"planned","utc_us","n"}, then
  *   {"event":"start","key","utc_us"} and {"event":"end","key","utc_us","status"}, and "recover" if the run died.
- * results.ndjson, a line a case: key, suite, def_sha, status (pass fail skip crash timeout norun), reason (null if
- * pass), seed, started_us, duration_ns, and these lists, which may be empty:
+ * results.ndjson, a line a case: key, status (pass fail skip crash timeout norun), reason (null if pass), started_us,
+ * duration_ns, suite, def_sha and seed as planned, which are not written again, and these lists, which may be empty:
  *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
  *             tolerance:{max_abs|nmse|one_minus_cos|mixed_abs,mixed_rel}, why, margin, judged} (non-finite numbers are
  *             written as null)
@@ -107,6 +107,7 @@ struct kg_bundle_document {
     const char *file; /* "data/report.html" */
     void (*make)(const struct kg_export *from, struct kg_buffer *out);
     int since; /* the first format (bundle/derived.h) whose bundles have these bytes; verify compares from there on */
+    int until; /* the last; 0: they are still written so */
 };
 /* What verify makes again where a bundle has it, beside what every bundle has. For the start of a program; ended by one
  * without a file. */

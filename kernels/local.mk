@@ -12,7 +12,7 @@ cuda_sources = \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/blocks.cu kernels/gemm/few_rows.cu kernels/gemm/gated.cu kernels/gemm/gemm.cu \
 	kernels/gemv/gemv.cu \
-	kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
+	kernels/mxfp4/experts.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
 	kernels/mxfp4/repack.cu \
 	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
@@ -37,6 +37,7 @@ cuda_headers = \
 	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/few_rows.h \
 	kernels/gemm/gated.h \
 	kernels/gemm/gemm.h kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
+	kernels/mxfp4/experts.cuh kernels/mxfp4/experts_plan.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
 	kernels/ops/linear.h kernels/prefill/heads.h \

@@ -84,16 +84,10 @@ static __device__ __forceinline__ uint4 load_unit(const experts_params &t, uint3
     return *reinterpret_cast<const uint4 *>(t.units + t.queue->first + i);
 }
 
-static __device__ __forceinline__ uint32_t load_acquire(const uint32_t *from) {
-    uint32_t v;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
-    return v;
-}
-
 /* Until a tile of rows has all its activations, for copies by TMA. */
 static __device__ __forceinline__ void wait_for_rows(const uint32_t *n_done, uint32_t n) {
-    while (load_acquire(n_done) < n) __nanosleep(64);
-    asm volatile("fence.proxy.async.global;" ::: "memory");
+    while (kg_load_acquire(n_done) < n) __nanosleep(64);
+    kg_async_proxy_fence_global();
 }
 
 template <typename S>
@@ -281,7 +275,7 @@ static __device__ __forceinline__ void store_gated(const experts_params &t, floa
 #pragma unroll
     for (int k = 0; k < S::ROWS / 2; k++) sum[0][k] = t.gate.of<kg_quick_sigmoid>(sum[0][k], sum[1][k]);
     store_halves<S::ROWS>(sum[0], slab, static_cast<__half *>(p.y), NULL, unit, o, p.n_out);
-    asm volatile("fence.proxy.async.global;" ::: "memory"); /* to copies by TMA, of any block */
+    kg_async_proxy_fence_global(); /* to copies by TMA, of any block */
     __threadfence();
     kg_barrier_sync(1 + (int)(threadIdx.x / 128), 128); /* all of the warpgroup's are stored */
     if (threadIdx.x % 128 == 0) {

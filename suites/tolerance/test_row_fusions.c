@@ -19,6 +19,7 @@ enum { N_CTX = 128, N_LAYERS = 2, PREFIX = 5, MAX_ROWS = 70 };
 #define HEADS "q, k, v + rope + kv_write of rows"
 #define RESIDUAL "linear + add of rows"
 #define GATED "gate, up + swiglu of rows"
+#define EXPERTS "experts' gate, up + swiglu; down of rows"
 
 #define MODEL(arch, embd, dim, ...)                                                                                    \
     {                                                                                                                  \
@@ -26,23 +27,30 @@ enum { N_CTX = 128, N_LAYERS = 2, PREFIX = 5, MAX_ROWS = 70 };
         .n_heads = 4, .n_kv_heads = 2, .head_dim = dim, .seed = 3, __VA_ARGS__                                         \
     }
 /* heads: whether q, k, v of a layer are fused. residuals, biased: of a layer's products, those that are added to the
- * residual stream without and with a bias. gated: those of gates and ups. n_rot: 0: a whole head. */
+ * residual stream without and with a bias. gated: those of gates and ups. experts: whether they are fused, where they
+ * are repacked. n_rot: 0: a whole head. */
 static const struct scene {
     const char *name;
     struct kg_tiny_model model;
     uint32_t n_rot;
-    uint32_t heads, residuals, biased, gated;
+    uint32_t heads, residuals, biased, gated, experts;
 } SCENES[] = {
-    { "halves_with_biases", MODEL("qwen2", 64, 0, .n_ff = 96, .qkv_bias = true), 0, 1, 2, 0, 1 },
-    { "neighbours", MODEL("llama", 256, 0, .n_ff = 512, .untied = true), 0, 1, 2, 0, 1 },
+    { "halves_with_biases", MODEL("qwen2", 64, 0, .n_ff = 96, .qkv_bias = true), 0, 1, 2, 0, 1, 0 },
+    { "neighbours", MODEL("llama", 256, 0, .n_ff = 512, .untied = true), 0, 1, 2, 0, 1, 0 },
     { "neighbours_of_part", MODEL("llama", 64, 0, .n_ff = 72, .untied = true, .qkv_bias = true, .other_bias = true), 12,
-      1, 0, 2, 1 },
-    { "one_tensor", MODEL("phi3", 64, 0, .n_ff = 96, .untied = true, .window = 40, .long_short = true), 0, 1, 2, 0, 1 },
-    { "normalised_heads", MODEL("qwen3", 64, 32, .n_ff = 96), 0, 0, 2, 0, 1 },
-    { "gelu_gates", MODEL("gemma3", 64, 32, .n_ff = 96, .window = 9), 0, 0, 0, 0, 1 },
+      1, 0, 2, 1, 0 },
+    { "one_tensor", MODEL("phi3", 64, 0, .n_ff = 96, .untied = true, .window = 40, .long_short = true), 0, 1, 2, 0, 1,
+      0 },
+    { "normalised_heads", MODEL("qwen3", 64, 32, .n_ff = 96), 0, 0, 2, 0, 1, 0 },
+    { "gelu_gates", MODEL("gemma3", 64, 32, .n_ff = 96, .window = 9), 0, 0, 0, 0, 1, 0 },
     { "biased_outputs",
       MODEL("gpt-oss", 64, 24, .n_ff = 32, .untied = true, .window = 9, .n_experts = 5, .n_experts_used = 2), 0, 1, 0,
-      1, 0 },
+      1, 0, 0 },
+    /* No expert is chosen by less than 0.04 of a logit. */
+    { "repacked_experts",
+      MODEL("gpt-oss", 64, 24, .n_ff = 64, .untied = true, .window = 13, .n_experts = 7, .n_experts_used = 2,
+            .mxfp4_experts = true),
+      0, 1, 0, 1, 0, 1 },
 };
 
 /* adds: products of many rows can be added to the residual stream. few: there is a kernel of few rows, 9 to 32; gates
@@ -109,6 +117,10 @@ static const struct mutant {
     { "up_by_weight_of_gate", "one_tensor", GATED, kg_mistake_up_by_weight_of_gate, 1 },
     { "silu_half_as_steep", "halves_with_biases", GATED, kg_mistake_gate_half_as_steep, 1 },
     { "gelu_half_as_steep", "gelu_gates", GATED, kg_mistake_gate_half_as_steep, 1 },
+    { "expert_gate_and_up_swapped", "repacked_experts", EXPERTS, kg_mistake_expert_gate_and_up_swapped, 1 },
+    { "down_of_other_layer", "repacked_experts", EXPERTS, kg_mistake_down_of_other_layer, 1 },
+    { "down_bias_left_out", "repacked_experts", EXPERTS, kg_mistake_down_bias_left_out, 1 },
+    { "experts_left_out", "repacked_experts", EXPERTS, NULL, 0 },
 };
 
 struct fusion_case {
@@ -125,7 +137,7 @@ static size_t n_kept;
 static struct {
     const struct kg_lowered_step *changed;
     int n_launches;
-    uint32_t n_heads, n_residuals, n_gated; /* taken: of six, two and three nodes */
+    uint32_t n_heads, n_residuals, n_gated, n_experts; /* taken: of six, two, three and four nodes */
 } counted;
 
 static enum kg_status count_rows(struct kg_backend *backend, struct kg_lowered *lowered, uint32_t first,
@@ -138,6 +150,7 @@ static enum kg_status count_rows(struct kg_backend *backend, struct kg_lowered *
     counted.n_heads += *n_nodes == 6;
     counted.n_residuals += *n_nodes == 2;
     counted.n_gated += *n_nodes == 3;
+    counted.n_experts += *n_nodes == 4;
     return status;
 }
 
@@ -203,7 +216,7 @@ static char *write_model(struct kg_record *rec, const struct fusion_case *c) {
     return path;
 }
 
-/* The kernel of few rows is for compute capability 9.0, and so is that of block formats. */
+/* The kernel of few rows is for compute capability 9.0, and so are those of block formats and of experts. */
 static bool has_kernels(void) {
     struct kg_gpu_info gpu;
     struct kg_error err;
@@ -230,6 +243,7 @@ static void expect_counts(const struct fusion_case *c) {
     ck_assert_uint_eq(counted.n_heads, N_LAYERS * (again ? 3 : 2) * c->scene->heads);
     ck_assert_uint_eq(counted.n_gated, gated);
     ck_assert_uint_eq(counted.n_residuals, residuals);
+    ck_assert_uint_eq(counted.n_experts, c->n_rows > 32 && has_kernels() ? N_LAYERS * c->scene->experts : 0);
 }
 
 /* Every kind of step that the plan fuses has a mutant. */
@@ -262,6 +276,10 @@ static void make_mistake(struct sequence *s, const struct mutant *m) {
 static bool compare(struct kg_record *rec, const struct fusion_case *c, struct kg_compare *out) {
     struct sequence fused, plain;
     if (!kg_backend_or_skip(rec, "cuda")) return false;
+    if (c->mutant && c->scene->experts && !has_kernels()) {
+        kg_record_skip(rec, "no GPU of compute capability 9.0, for which weights are repacked");
+        return false;
+    }
     char *path = write_model(rec, c);
     memset(&counted, 0, sizeof counted);
     sequence_open(&fused, c, path, true);
@@ -274,7 +292,8 @@ static bool compare(struct kg_record *rec, const struct fusion_case *c, struct k
     if (!c->mutant) expect_counts(c);
     ck_assert_uint_eq(eval_all(&plain, c->n_rows, want), n);
     kg_compare_f32(got, want, n, out);
-    kg_record_metric(rec, "fused", "count", counted.n_heads + counted.n_residuals + counted.n_gated);
+    kg_record_metric(rec, "fused", "count",
+                     counted.n_heads + counted.n_residuals + counted.n_gated + counted.n_experts);
     free(want);
     free(got);
     sequence_close(&plain);
@@ -320,6 +339,7 @@ static void add(struct kg_case_list *cases, const struct fusion_case *c) {
 
 static bool suits(const struct scene *scene, const struct form *form) {
     const uint32_t block = kg_dtype_info(form->matrices)->block_elems;
+    if (scene->experts) return form->matrices == KG_DTYPE_F16;
     /* Block formats in whole tiles of 64 columns, which their kernel takes. */
     return block == 1 || (scene->model.n_embd % block == 0 && scene->model.n_ff % block == 0 &&
                           scene->model.n_embd % 64 == 0 && scene->model.n_ff % 64 == 0);
@@ -338,6 +358,7 @@ static void build(struct kg_case_list *cases) {
                 const struct scene *scene = SCENES;
                 while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
                 if (strcmp(MUTANTS[m].kernel, GATED) == 0 && !FORMS[f].few) continue;
+                if (strcmp(MUTANTS[m].kernel, EXPERTS) == 0 && (!suits(scene, &FORMS[f]) || n_rows <= 32)) continue;
                 add(cases, &(struct fusion_case){ scene, &FORMS[f], n_rows, &MUTANTS[m] });
             }
 }

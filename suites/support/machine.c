@@ -7,6 +7,7 @@
 #include "suites/support/counters.h"
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
+#include "suites/support/touched.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -118,18 +119,9 @@ void kg_bench_fill_blocks(struct kg_bench_machine *machine, enum kg_dtype dtype,
     }
 }
 
-enum { CHUNK_BYTES = 4 << 20 };
-
 void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision) {
-    const uint64_t size_bytes = n_elems * kg_precision_bytes(precision);
-    char *nan = kg_xmalloc(CHUNK_BYTES);
-    struct kg_error err = { 0 };
-    memset(nan, 0xff, CHUNK_BYTES); /* all bits set is a NaN in F32, F16 and E4M3 */
-    for (uint64_t done = 0; done < size_bytes; done += CHUNK_BYTES) {
-        const uint64_t n = size_bytes - done < CHUNK_BYTES ? size_bytes - done : CHUNK_BYTES;
-        kg_must(machine->backend->ops->upload(machine->backend, (char *)to + done, nan, n, &err), &err);
-    }
-    free(nan);
+    const struct kg_block block = { .data = to, .size_bytes = n_elems * kg_precision_bytes(precision) };
+    kg_touched_reset(machine->backend, &block); /* to a NaN */
 }
 
 float *kg_bench_fetch(struct kg_bench_machine *machine, const void *from, uint64_t first, uint64_t n,

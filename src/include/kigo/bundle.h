@@ -13,10 +13,11 @@
  *
  * plan.ndjson, a line a case: key, suite, layer, op, name, backend, dtype, shape, spec (null where none), seed (decimal
  * text), def_sha (SHA-256 over the definition), timeout_s.
- * journal.ndjson: {"event":"open","utc_us","bundle_id","seed"}, {"event":"planned","utc_us","n"}, then
+ * journal.ndjson: {"event":"open","utc_us","bundle_id","seed"}, {"event":"planned","utc_us","n","plan_sha256"}, then
  *   {"event":"start","key","utc_us"} and {"event":"end","key","utc_us","status"}, and "recover" if the run died.
- * results.ndjson, a line a case: key, status (pass fail skip crash timeout norun), reason (null if pass), started_us,
- * duration_ns, suite, def_sha and seed as planned, which are not written again, and these lists, which may be empty:
+ * results.ndjson, a line a case: key, status (pass fail skip crash timeout norun), reason (null if pass), seed,
+ * started_us, duration_ns, suite and def_sha as planned, which are not written again, and these lists, which may be
+ * empty:
  *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
  *             tolerance:{max_abs|nmse|one_minus_cos|mixed_abs,mixed_rel}, why, margin, judged} (non-finite numbers are
  *             written as null)

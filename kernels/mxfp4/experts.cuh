@@ -4,16 +4,15 @@
  *
  * Rows r are sorted by expert e (experts_plan.cuh). As in gemm.cuh y^T = W x^T, W decoded in registers.
  *
- * Map: one block a multiprocessor takes units of work from a class's queue, in their order, until none is left. A unit
- * has up to ROWS rows and two halves of CONSUMERS x 64 outputs: gate and up of the same outputs, or neighbouring
- * outputs of down. A consumer warpgroup has 64 outputs of both halves: one wait, one descriptor of x and one commit
- * serve two products, and a thread has gate and up of the same outputs. One thread of the last warpgroup takes units
- * and produces by TMA; its ring runs on from unit to unit, so the next unit's tiles come during the epilogue.
+ * Map: one block a multiprocessor takes units of work from a queue, in their order, until none is left. A unit has up
+ * to ROWS rows and two halves of CONSUMERS x 64 outputs: gate and up of the same outputs, or neighbouring outputs of
+ * down. A consumer warpgroup has 64 outputs of both halves: one wait, one descriptor of x and one commit serve two
+ * products, and a thread has gate and up of the same outputs. One thread of the last warpgroup takes units and produces
+ * by TMA, of x as many rows as the unit has, in steps of 16: products of the other rows are of what is there, and
+ * nobody reads them. Its ring runs on from unit to unit, so the next unit's tiles come during the epilogue.
  *
- * A class is a launch, as ptxas gives products of each width registers to themselves. Launches overlap: only the first
- * waits for the plan before it begins; the others wait at their end, so that the last is complete after all. A down
- * unit waits until its activations are there. It comes from the same queue behind the gated units, so that these are
- * in work already, whatever the number of blocks.
+ * A down unit waits until its activations are there. It comes from the same queue behind the gated units, so that these
+ * are in work already, whatever the number of blocks.
  *
  * Numerics: gemm.cuh; gate and up stay float32 until they are gated. A row's bits do not depend on other rows. */
 #ifndef KIGO_KERNELS_MXFP4_EXPERTS_CUH
@@ -25,9 +24,11 @@
 
 namespace kg_mxfp4 {
 
+enum { MOST_WIDTHS = 128 / ROWS_STEP };
+
 template <int CONSUMERS_, int ROWS_> struct experts_shape {
-    static constexpr int CONSUMERS = CONSUMERS_, ROWS = ROWS_;
-    static_assert(ROWS % ROWS_STEP == 0 && ROWS <= 128, "the sums of two halves are registers");
+    static constexpr int CONSUMERS = CONSUMERS_, ROWS = ROWS_, WIDTHS = ROWS / ROWS_STEP;
+    static_assert(ROWS % ROWS_STEP == 0 && WIDTHS <= MOST_WIDTHS, "the sums of two halves are registers");
     static constexpr int SLOTS = 2; /* units that are known ahead */
     static constexpr int CONSUMER_THREADS = CONSUMERS * 128, THREADS = CONSUMER_THREADS + 128;
     static constexpr int PRODUCER_REGISTERS = 56, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8,
@@ -37,7 +38,8 @@ template <int CONSUMERS_, int ROWS_> struct experts_shape {
     /* A stage: x, codes of both halves, scales of both halves; on 1024 bytes, the swizzle's atom. */
     static constexpr int CODES = ROWS * ROW_BYTES, HALF_CODES = HALF_GROUPS * CODES_BYTES,
                          SCALES = CODES + 2 * HALF_CODES, HALF_SCALES = HALF_GROUPS * SCALES_BYTES,
-                         COPIED_BYTES = SCALES + 2 * HALF_SCALES, STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024;
+                         WEIGHT_BYTES = 2 * (HALF_CODES + HALF_SCALES),
+                         STAGE_BYTES = (CODES + WEIGHT_BYTES + 1023) / 1024 * 1024;
     /* A warpgroup's slab: 64 outputs of all rows, through which its results are transposed. */
     static constexpr int SLAB_BYTES = ROWS * ROW_BYTES, BESIDE = CONSUMERS * SLAB_BYTES + 1024 /* to align */,
                          FIT = (226 * 1024 - BESIDE) / STAGE_BYTES, STAGES = FIT > 12 ? 12 : FIT,
@@ -46,7 +48,7 @@ template <int CONSUMERS_, int ROWS_> struct experts_shape {
 
 /* One of the two products of a unit's rows. */
 struct experts_phase {
-    CUtensorMap x;                   /* boxes: ROWS rows of 64 columns */
+    CUtensorMap x[MOST_WIDTHS];      /* boxes: 16 rows of 64 columns, 32 rows, ... */
     CUtensorMap codes[2], scales[2]; /* boxes: HALF_GROUPS groups of a tile; of the halves' matrices */
     const float *bias[2];            /* (n_experts, n_out), NULL for none */
     void *y;
@@ -60,7 +62,7 @@ struct experts_params {
     const uint32_t *row;
     uint32_t *n_done; /* by tile of rows: groups of 64 outputs whose activation is there */
     struct kg_swiglu_op gate;
-    bool y_is_f16, is_first; /* y of down; of the launches */
+    bool y_is_f16; /* of down */
 };
 
 /* Shared memory's addresses. */
@@ -81,7 +83,7 @@ static __device__ __forceinline__ experts_unit unit_of(const uint4 &bits) {
 
 static __device__ __forceinline__ uint4 load_unit(const experts_params &t, uint32_t i) {
     if (i >= t.queue->n_units) return make_uint4(0, (uint32_t)NO_UNIT << 16, 0, 0);
-    return *reinterpret_cast<const uint4 *>(t.units + t.queue->first + i);
+    return *reinterpret_cast<const uint4 *>(t.units + i);
 }
 
 /* Until a tile of rows has all its activations, for copies by TMA. */
@@ -106,7 +108,9 @@ static __device__ __forceinline__ void produce_units(const experts_params &t, co
         const int group = (int)(unit.expert * (p->n_out / GROUP_ROWS) +
                                 unit.across * ((S::HALF + p->half_step) / GROUP_ROWS)),
                   other = group + (int)(p->half_step / GROUP_ROWS), first = (int)unit.first;
-        const uint32_t n_tiles = p->n_cols / TILE_COLS;
+        const uint32_t n_tiles = p->n_cols / TILE_COLS, width = div_up(unit.n_rows, ROWS_STEP);
+        const CUtensorMap *x = &p->x[width - 1];
+        const unsigned n_bytes = width * (ROWS_STEP * ROW_BYTES) + S::WEIGHT_BYTES;
         if (unit.phase == DOWN) wait_for_rows(t.n_done + unit.tile, div_up(p->n_cols, 64));
         /* The next unit is asked for early: two trips to L2. */
         const uint32_t next = atomicAdd(&t.queue->n_taken, 1);
@@ -114,10 +118,10 @@ static __device__ __forceinline__ void produce_units(const experts_params &t, co
             const unsigned to = at.ring + stage.stage * S::STAGE_BYTES, full = at.full + 8 * stage.stage;
             const int codes = (int)k * (CODES_BYTES / 2), scales = (int)k * (SCALES_BYTES / 2);
             kg_mbarrier_wait(at.empty + 8 * stage.stage, stage.parity);
-            kg_mbarrier_expect(full, S::COPIED_BYTES);
+            kg_mbarrier_expect(full, n_bytes);
             kg_tensor_copy(to + S::CODES, &p->codes[0], full, codes, group, 0, 0);
             kg_tensor_copy(to + S::CODES + S::HALF_CODES, &p->codes[1], full, codes, other, 0, 0);
-            kg_tensor_copy(to, &p->x, full, (int)k * TILE_COLS, first, 0, 0);
+            kg_tensor_copy(to, x, full, (int)k * TILE_COLS, first, 0, 0);
             kg_tensor_copy(to + S::SCALES, &p->scales[0], full, scales, group, 0, 0);
             kg_tensor_copy(to + S::SCALES + S::HALF_SCALES, &p->scales[1], full, scales, other, 0, 0);
             if (k == n_tiles / 2) bits = load_unit(t, next);
@@ -268,13 +272,13 @@ static __device__ __forceinline__ void store_floats(const float (&v)[N / 2], flo
 }
 
 /* Activations of 64 outputs, and word of them. */
-template <typename S>
-static __device__ __forceinline__ void store_gated(const experts_params &t, float (&sum)[2][S::ROWS / 2],
+template <int N>
+static __device__ __forceinline__ void store_gated(const experts_params &t, float (&sum)[2][N / 2],
                                                    const experts_unit &unit, uint32_t o, unsigned slab) {
     const experts_phase &p = t.phase[GATED];
 #pragma unroll
-    for (int k = 0; k < S::ROWS / 2; k++) sum[0][k] = t.gate.of<kg_quick_sigmoid>(sum[0][k], sum[1][k]);
-    store_halves<S::ROWS>(sum[0], slab, static_cast<__half *>(p.y), NULL, unit, o, p.n_out);
+    for (int k = 0; k < N / 2; k++) sum[0][k] = t.gate.of<kg_quick_sigmoid>(sum[0][k], sum[1][k]);
+    store_halves<N>(sum[0], slab, static_cast<__half *>(p.y), NULL, unit, o, p.n_out);
     kg_async_proxy_fence_global(); /* to copies by TMA, of any block */
     __threadfence();
     kg_barrier_sync(1 + (int)(threadIdx.x / 128), 128); /* all of the warpgroup's are stored */
@@ -288,10 +292,11 @@ static __device__ __forceinline__ void store_gated(const experts_params &t, floa
 template <typename S>
 static __device__ __forceinline__ void consume_unit(const experts_params &t, const experts_unit &unit, uint32_t o,
                                                     ring_cursor<S::STAGES, 1> at, const experts_memory &memory) {
+    constexpr int N = S::ROWS;
     const experts_phase &p = t.phase[unit.phase];
     const uint32_t lane = threadIdx.x % 32, mine = o + threadIdx.x / 32 % 4 * 16 + lane / 4;
     const unsigned slab = memory.ring + S::SLABS + threadIdx.x / 128 * S::SLAB_BYTES;
-    float sum[2][S::ROWS / 2], bias[2][2];
+    float sum[2][N / 2], bias[2][2];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const float *from = p.bias[i / 2];
@@ -302,18 +307,17 @@ static __device__ __forceinline__ void consume_unit(const experts_params &t, con
 #pragma unroll
     for (int half = 0; half < 2; half++)
 #pragma unroll
-        for (int k = 0; k < S::ROWS / 2; k++)
-            sum[half][k] = fmaf(sum[half][k], (float)(1 << SHIFT), bias[half][k / 2 % 2]);
+        for (int k = 0; k < N / 2; k++) sum[half][k] = fmaf(sum[half][k], (float)(1 << SHIFT), bias[half][k / 2 % 2]);
     if (unit.phase == GATED) {
-        store_gated<S>(t, sum, unit, o, slab);
+        store_gated<N>(t, sum, unit, o, slab);
         return;
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const uint32_t from = o + half * p.half_step;
         if (from >= p.n_out) break;
-        if (t.y_is_f16) store_halves<S::ROWS>(sum[half], slab, static_cast<__half *>(p.y), t.row, unit, from, p.n_out);
-        else store_floats<S::ROWS>(sum[half], static_cast<float *>(p.y), t.row, unit, from, p.n_out);
+        if (t.y_is_f16) store_halves<N>(sum[half], slab, static_cast<__half *>(p.y), t.row, unit, from, p.n_out);
+        else store_floats<N>(sum[half], static_cast<float *>(p.y), t.row, unit, from, p.n_out);
     }
 }
 
@@ -361,9 +365,9 @@ __global__ void __launch_bounds__(S::THREADS, 1) experts_kernel(const __grid_con
         }
         kg_mbarrier_init_fence();
     }
-    if (t.is_first) kg_dependency_wait(); /* the plan is visible; nothing reads y any more */
-    kg_dependents_start();                /* not before: the next launch relies on that */
-    __syncthreads();                      /* barriers are initialised */
+    kg_dependents_start();
+    kg_dependency_wait(); /* the plan is visible; nothing reads y any more */
+    __syncthreads();      /* barriers are initialised */
     if (threadIdx.x >= S::CONSUMER_THREADS) {
         kg_registers_decrease<S::PRODUCER_REGISTERS>();
         if (threadIdx.x == S::CONSUMER_THREADS) produce_units<S>(t, memory);
@@ -371,7 +375,6 @@ __global__ void __launch_bounds__(S::THREADS, 1) experts_kernel(const __grid_con
         kg_registers_increase<S::CONSUMER_REGISTERS>();
         consume_units<S>(t, memory);
     }
-    if (!t.is_first) kg_dependency_wait(); /* the launches before are complete, so all are with this one */
 }
 
 } // namespace kg_mxfp4

@@ -92,6 +92,22 @@ static enum kg_status launch_residual(const struct kg_site *at, struct kg_error 
     return kg_cuda_linear_add(at->cuda, &args, err);
 }
 
+/* experts_combine + add */
+
+static bool combine_fits(const struct kg_site *at, struct kg_why *why) {
+    const struct kg_experts_combine_args *a = &at->n[0].args.experts_combine;
+    if (a->residual) return kg_no(why, "a sum that has a residual");
+    return a->activations == at->n[1].args.add.activations || kg_no(why, "a sum of other precision than the residual");
+}
+
+static enum kg_status launch_combine(const struct kg_site *at, struct kg_error *err) {
+    struct kg_experts_combine_args args = at->n[0].args.experts_combine;
+    const struct kg_add_args *add = &at->n[1].args.add;
+    args.n_rows = at->run->n_rows;
+    args.residual = add->a, args.y = add->y;
+    return kg_cuda_experts_combine(&at->cuda->base, &args, err);
+}
+
 /* gate, up + swiglu: in one launch; where no kernel takes them, both products in one where they lie so */
 
 static bool gated_of(const struct kg_site *at, struct kg_few_rows_product *p) {
@@ -206,6 +222,13 @@ const struct kg_fusion kg_row_fusions[] = {
       residual_fits,
       launch_residual,
       residual_takes },
+    { "experts_combine + add of rows",
+      { KG_OP_experts_combine, KG_OP_add },
+      { { 1, 0, 1 }, { 1, 1, 0 } },
+      NODE(1),
+      combine_fits,
+      launch_combine,
+      NULL },
     { "gate, up + swiglu of rows",
       { KG_OP_linear, KG_OP_linear, KG_OP_swiglu },
       { { 2, 0, 0 }, { 2, 1, 1 } },

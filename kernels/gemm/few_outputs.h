@@ -14,7 +14,8 @@
 /* At most; beyond it the library's tiles read W less often. */
 enum { KG_FEW_OUTPUTS = 256 };
 
-/* Whether kg_cuda_few_outputs takes it: such types; columns a multiple of 4; x on 8 bytes and W on 16; sm_90. */
+/* Whether kg_cuda_few_outputs takes it: such types; columns a multiple of 8, and no more than eight blocks' shared
+ * memory has room for (11,520); x and W on 16 bytes; the device is sm_90. */
 bool kg_cuda_few_outputs_takes(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 
 /* Enqueues the product. Allocates nothing on the device. */

@@ -215,12 +215,13 @@ static const struct {
     { 1024, 20, 5 }, { 1025, 20, 5 }, { 16, 7, 5 },
 };
 
-/* Float32 W of few outputs by float16 x: tiles of 16 rows and 32 outputs, columns in vectors of 4, shared by 128 lanes'
- * vectors at a time; and what others multiply: 257 outputs, columns that are no whole vectors. */
+/* Float32 W of few outputs by float16 x: tiles of 16 rows and 32 outputs, columns in vectors of 4, which four or eight
+ * blocks share; and what others multiply: 257 outputs, columns that are no multiple of 8, or too many. */
 static const struct {
     uint32_t m, n, k;
-} FEW_OUTPUTS[] = { { 33, 2, 4 },     { 48, 31, 508 },   { 49, 32, 512 },   { 64, 33, 516 }, { 200, 32, 2880 },
-                    { 40, 128, 132 }, { 35, 256, 1024 }, { 35, 257, 1024 }, { 34, 32, 62 },  { 513, 8, 128 } };
+} FEW_OUTPUTS[] = { { 33, 2, 8 },     { 48, 31, 504 },   { 49, 32, 512 }, { 64, 33, 520 },  { 200, 32, 2880 },
+                    { 40, 128, 136 }, { 35, 256, 1024 }, { 33, 9, 5536 }, { 34, 40, 8200 }, { 35, 257, 1024 },
+                    { 34, 32, 60 },   { 33, 5, 11600 },  { 513, 8, 128 } };
 
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };

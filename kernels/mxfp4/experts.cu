@@ -31,10 +31,8 @@ template <typename S> static constexpr tile_shape shape_of() {
 
 /* Narrow ones first. */
 static constexpr tile_shape SHAPES[] = {
-    shape_of<experts_shape<3, 16>>(),
-    shape_of<experts_shape<3, 48>>(),
-    shape_of<experts_shape<3, 80>>(),
-    shape_of<experts_shape<2, 128>>(),
+    shape_of<experts_shape<3, 16>>(), shape_of<experts_shape<3, 32>>(), shape_of<experts_shape<3, 48>>(),
+    shape_of<experts_shape<3, 64>>(), shape_of<experts_shape<3, 80>>(), shape_of<experts_shape<2, 128>>(),
 };
 static constexpr uint32_t N_SHAPES = sizeof SHAPES / sizeof *SHAPES, WIDEST = SHAPES[N_SHAPES - 1].width;
 

@@ -17,13 +17,16 @@ enum { N_NODES = 4, MOST_EXPERTS = 40 };
 static const double LIMIT = 1.5;
 #define FUSED "experts' gate, up + swiglu; down of rows"
 
-/* Tiles of rows have some multiple of 16: none, one, and what lies around each. */
+/* Tiles of rows have up to some multiple of 16, by the rows of an expert on average: none, one, and what lies around
+ * each; then around one such width and its double, whose average chooses it. */
 #define AROUND(n) (n) - 1, (n), (n) + 1
 #define EDGES                                                                                                          \
     {                                                                                                                  \
         0, 1, AROUND(16), AROUND(32), AROUND(48), AROUND(64), AROUND(80), AROUND(96), AROUND(112), AROUND(128),        \
             AROUND(192), 0                                                                                             \
     }
+#define WIDTH(n)                                                                                                       \
+    { 0, 1, AROUND(n), 2 * (n) + 1, 0 }
 #define FEW                                                                                                            \
     { 1, 33, 0, 97, 64, 5 }
 
@@ -38,6 +41,12 @@ struct scene {
 static const struct scene SCENES[] = {
     SCENE("edges_of_tiles", 128, 192, 1, 30, EDGES),
     SCENE("edges_of_tiles_four_used", 128, 192, 4, 30, EDGES, .wide = true),
+    SCENE("width_16", 128, 192, 1, 9, WIDTH(16)),
+    SCENE("width_32", 128, 192, 1, 9, WIDTH(32)),
+    SCENE("width_48", 128, 192, 1, 8, WIDTH(48)),
+    SCENE("width_64", 128, 192, 1, 8, WIDTH(64)),
+    SCENE("width_80", 128, 192, 1, 7, WIDTH(80)),
+    SCENE("width_128", 128, 192, 1, 7, WIDTH(128)),
     /* Of 2880 x 2880 in small: the last tile of outputs has half of gate and up, and a quarter of down. */
     SCENE("gpt_oss", 320, 320, 4, 6, FEW, .wide = true),
     SCENE("gpt_oss_narrow_y", 320, 320, 1, 6, FEW),
@@ -47,7 +56,8 @@ static const struct scene SCENES[] = {
     SCENE("fewer_outputs_than_a_block", 64, 64, 4, 2, { 131, 2 }, .wide = true),
     SCENE("all_to_the_first", 128, 192, 1, 5, { 300 }),
     SCENE("all_to_the_last", 128, 192, 4, 5, { 0, 0, 0, 0, 300 }),
-    SCENE("fewest_rows", 128, 192, 1, 5, { 7, 7, 7, 7, 5 }),
+    SCENE("fewest_rows", 128, 192, 1, 5, { 3, 0, 1, 1, 4 }),
+    SCENE("fewest_rows_four_used", 128, 192, 4, 5, { 8, 9, 7, 7, 5 }),
 };
 
 /* What is wrong with nodes that the fusion fits. */
@@ -125,8 +135,8 @@ static const struct refused {
     SMALL("down_by_other_ids", .why = "not of the same rows' experts", .change = down_by_other_ids),
     SMALL("up_of_another_x", .why = "not of the same rows' experts", .change = up_of_another_x),
     SMALL("no_workspace", .why = "no workspace", .change = no_workspace),
-    { SCENE("32_rows", 64, 64, 1, 2, { 30, 2 }), .why = NULL },
-    { SCENE("32_rows_four_used", 64, 64, 4, 2, { 100, 28 }), .why = NULL },
+    { SCENE("8_rows", 64, 64, 1, 2, { 6, 2 }), .why = NULL },
+    { SCENE("8_rows_four_used", 64, 64, 4, 2, { 25, 7 }), .why = NULL },
 #undef SMALL
 };
 

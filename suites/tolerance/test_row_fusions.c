@@ -248,7 +248,7 @@ static void count_eval(const struct fusion_case *c, uint32_t n_rows, uint32_t *e
     if (c->form->adds && n_rows > 8 && (!in_blocks || has_kernels()))
         expected[N_RESIDUALS] += N_LAYERS * (s->residuals + (few || (is_wide && !in_blocks) ? s->biased : 0));
     if (c->form->few && n_rows > 8) expected[N_GATED] += N_LAYERS * s->gated;
-    if (n_rows > 32 && has_kernels()) expected[N_EXPERTS] += N_LAYERS * s->experts;
+    if (n_rows > 8 && has_kernels()) expected[N_EXPERTS] += N_LAYERS * s->experts;
 }
 
 /* A sequence that outgrows its short rope factors is evaluated once more from its start. */
@@ -375,7 +375,7 @@ static void build(struct kg_case_list *cases) {
                 const struct scene *scene = SCENES;
                 while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
                 if (strcmp(MUTANTS[m].kernel, GATED) == 0 && !FORMS[f].few) continue;
-                if (strcmp(MUTANTS[m].kernel, EXPERTS) == 0 && (!suits(scene, &FORMS[f]) || n_rows <= 32)) continue;
+                if (strcmp(MUTANTS[m].kernel, EXPERTS) == 0 && !suits(scene, &FORMS[f])) continue;
                 add(cases, &(struct fusion_case){ scene, &FORMS[f], n_rows, &MUTANTS[m] });
             }
 }

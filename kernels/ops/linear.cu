@@ -382,7 +382,7 @@ bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_lin
     return kg_cuda_linear_few_rows(cuda, args, 1, &few) ||
            (kg_cuda_linear_many_rows(args) &&
             ((args->weight.dtype == in_place && (!args->bias || args->output == KG_PRECISION_F32)) ||
-             (!args->bias && kg_cuda_block_gemm_takes(cuda, args))));
+             kg_cuda_block_gemm_takes(cuda, args)));
 }
 
 enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,

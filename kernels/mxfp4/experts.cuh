@@ -8,7 +8,7 @@
  * to ROWS rows and two halves of CONSUMERS x 64 outputs: gate and up of the same outputs, or neighbouring outputs of
  * down. A consumer warpgroup has 64 outputs of both halves: one wait, one descriptor of x and one commit serve two
  * products, and a thread has gate and up of the same outputs. One thread of the last warpgroup takes units and produces
- * by TMA, of x as many rows as the unit has, in steps of 16: products of the other rows are of what is there, and
+ * by TMA, of x as many rows as the unit has, in steps of 16: products of the other rows are of an earlier unit, and
  * nobody reads them. Its ring runs on from unit to unit, so the next unit's tiles come during the epilogue.
  *
  * A down unit waits until its activations are there. It comes from the same queue behind the gated units, so that these

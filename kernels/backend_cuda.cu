@@ -176,17 +176,25 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
     return status;
 }
 
+/* Of experts, by either way that they are multiplied. */
+static uint64_t experts_bytes_of(const struct kg_session_plan *plan) {
+    const struct kg_model_config *c = plan->config;
+    const uint32_t rows = plan->max_rows * c->n_experts_used;
+    if (rows == 0) return 0;
+    const uint64_t bytes = kg_mxfp4_gemm_workspace_bytes(rows, c->n_experts);
+    if (plan->activations != KG_PRECISION_F16) return bytes;
+    return std::max(bytes, kg_mxfp4_experts_workspace_bytes(rows, c->n_experts, c->n_embd, c->n_ff));
+}
+
 /* Operations run one after the other on the stream, so that they share one workspace. */
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    const uint64_t rows = (uint64_t)plan->max_rows * plan->config->n_experts_used;
-    const uint64_t experts_bytes = rows ? kg_mxfp4_gemm_workspace_bytes((uint32_t)rows, plan->config->n_experts) : 0;
     uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
     enum kg_status status = kg_cuda_linear_plan(lock.cuda, plan, &linear_bytes, err);
     if (!status) status = kg_cuda_attention_plan(lock.cuda, plan, &attention_bytes, err);
     if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
-    if (!status) *workspace_bytes = std::max({ linear_bytes, attention_bytes, sample_bytes, experts_bytes });
+    if (!status) *workspace_bytes = std::max({ linear_bytes, attention_bytes, sample_bytes, experts_bytes_of(plan) });
     return status;
 }
 

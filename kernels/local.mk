@@ -10,9 +10,10 @@ cuda_sources = \
 	kernels/decode/lower.cu \
 	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/repacked.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
-	kernels/gemm/blocks.cu kernels/gemm/few_rows.cu kernels/gemm/gated.cu kernels/gemm/gemm.cu \
+	kernels/gemm/blocks.cu kernels/gemm/few_outputs.cu kernels/gemm/few_rows.cu kernels/gemm/gated.cu \
+	kernels/gemm/gemm.cu \
 	kernels/gemv/gemv.cu \
-	kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
+	kernels/mxfp4/experts.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
 	kernels/mxfp4/repack.cu \
 	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
@@ -34,9 +35,11 @@ cuda_headers = \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \
-	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/few_rows.h \
+	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/few_outputs.h \
+	kernels/gemm/few_rows.h \
 	kernels/gemm/gated.h \
 	kernels/gemm/gemm.h kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
+	kernels/mxfp4/experts.cuh kernels/mxfp4/experts_plan.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
 	kernels/ops/linear.h kernels/prefill/heads.h \

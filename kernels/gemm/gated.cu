@@ -210,11 +210,7 @@ static uint32_t ceil_div(uint32_t a, uint32_t b) {
 
 static enum kg_status make_map(CUtensorMap *map, const void *data, uint32_t n_rows, uint32_t n_cols, uint32_t box_rows,
                                struct kg_error *err) {
-    kg_tensor_extent e = {};
-    e.data = data, e.strides.row = n_cols;
-    e.n_batch = e.n_heads = 1, e.n_rows = n_rows, e.head_dim = n_cols;
-    e.element_bytes = 2, e.box_rows = box_rows, e.box_bytes = ROW_BYTES;
-    return kg_tensor_map_make(map, &e, WHAT, err);
+    return kg_tensor_map_make_rows(map, data, n_rows, n_cols, n_cols, box_rows, ROW_BYTES, WHAT, err);
 }
 
 template <typename S>

@@ -35,7 +35,7 @@ static const char LIBRARY[] = LIBRARY_OF(CUBLAS_VER_MAJOR);
 /* All that an algorithm depends on; 32-bit members only, so that equal shapes are equal bytes. */
 struct shape {
     uint32_t n_rows, n_in, n_outputs, ldy, n_products;
-    uint32_t operands, result;
+    uint32_t operands, result, has_bias;
     uint32_t x_alignment, w_alignment, y_alignment; /* in bytes */
 };
 
@@ -46,7 +46,8 @@ struct plan {
     cublasLtMatmulAlgo_t algorithm;
 };
 
-enum { PLANS = 64, MAX_ALIGNMENT_BYTES = 256 };
+/* The library does not ask how a bias is aligned. */
+enum { PLANS = 64, MAX_ALIGNMENT_BYTES = 256, BIAS_ALIGNMENT_BYTES = 16 };
 
 struct kg_gemm {
 #define MEMBER(name) decltype(&cublasLt##name) name;
@@ -193,6 +194,7 @@ static struct shape shape_of(const struct kg_gemm_args *args) {
              products_of(args),
              (uint32_t)args->operands,
              (uint32_t)args->result,
+             args->bias != NULL,
              alignment_of(args->x, 0),
              alignment_of(args->w, args->w_stride * bytes_of(args->operands)),
              alignment_of(args->y, args->y_stride * bytes_of(args->result)) };
@@ -204,6 +206,9 @@ static cublasStatus_t describe(const struct kg_gemm *gemm, const struct shape *s
     cublasStatus_t code = gemm->MatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (!code)
         code = gemm->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    if (!code && s->has_bias)
+        code = gemm->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (!code) code = gemm->MatrixLayoutCreate(&p->w, operands, s->n_in, s->n_outputs, s->n_in);
     if (!code) code = gemm->MatrixLayoutCreate(&p->x, operands, s->n_in, s->n_rows, s->n_in);
     if (!code) code = gemm->MatrixLayoutCreate(&p->y, (cudaDataType)s->result, s->n_outputs, s->n_rows, s->ldy);
@@ -215,12 +220,15 @@ static cublasStatus_t describe(const struct kg_gemm *gemm, const struct shape *s
     return code;
 }
 
-/* How far apart the products lie. An algorithm does not depend on it beyond its alignment: layers share one. x is one.
- */
+/* Where the bias is, and how far apart the products lie. An algorithm does not depend on it beyond its alignment:
+ * layers share one. x is one. */
 static cublasStatus_t place(const struct kg_gemm *gemm, const struct plan *p, const struct kg_gemm_args *args) {
     const int64_t strides[] = { args->w_stride, 0, args->y_stride };
     const cublasLtMatrixLayout_t layouts[] = { p->w, p->x, p->y };
     cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
+    if (args->bias)
+        code = gemm->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &args->bias,
+                                            sizeof args->bias);
     for (int i = 0; i < 3; i++)
         if (!code && p->shape.n_products > 1)
             code = gemm->MatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &strides[i],
@@ -280,6 +288,14 @@ static enum kg_status find_plan(struct kg_gemm *gemm, const struct kg_gemm_args 
     }
     *plan = p;
     return KG_OK;
+}
+
+bool kg_cuda_gemm_takes_bias(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args) {
+    const struct shape shape = shape_of(args);
+    const struct plan *p;
+    struct kg_error err;
+    return args->result == CUDA_R_32F && shape.n_products == 1 && alignment_of(args->bias, 0) >= BIAS_ALIGNMENT_BYTES &&
+           !kg_cuda_gemm_open(cuda, &err) && !find_plan(cuda->gemm, args, &shape, &p, &err);
 }
 
 enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err) {

@@ -25,6 +25,7 @@ struct kg_gemm_args {
     void *y;                               /* (n_rows, n_outputs) in rows of ldy elements; may not overlap x and w */
     uint32_t n_rows, n_in, n_outputs, ldy; /* none 0 */
     bool adds;                             /* y += in place of y =: one rounding, of the float32 sum with y */
+    const float *bias;                     /* (n_outputs), added to each row, or NULL; see kg_cuda_gemm_takes_bias */
     uint32_t n_products;                   /* 0 is 1 */
     int64_t w_stride, y_stride; /* in elements, from one product's to the next's; positive if there are more */
     void *workspace;
@@ -40,6 +41,10 @@ void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda);
 
 /* Waits for the thread, too. The library stays loaded: the process may open the back end again. */
 void kg_cuda_gemm_close(struct kg_cuda_backend *cuda);
+
+/* Whether the library adds the bias of such a product: one product with a result of float32, and it has an algorithm
+ * for that. */
+bool kg_cuda_gemm_takes_bias(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args);
 
 /* Enqueues the product. Allocates nothing on the device; on the host an algorithm for each new shape. */
 enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err);

@@ -99,13 +99,8 @@ static enum kg_status make_maps(tma_params *t, const struct kg_mxfp4_product *p,
     const uint32_t n_steps = p->n_cols / TILE_COLS, group_bytes = n_steps * (CODES_BYTES + SCALES_BYTES);
     const auto view = [&](CUtensorMap *map, const void *data, uint32_t n_rows, uint32_t n_halves, uint64_t row_halves,
                           uint32_t box_rows, uint32_t box_bytes) {
-        kg_tensor_extent e = {};
-        e.data = data;
-        e.strides.row = row_halves;
-        e.n_batch = e.n_heads = 1;
-        e.n_rows = n_rows, e.head_dim = n_halves;
-        e.element_bytes = 2, e.box_rows = box_rows, e.box_bytes = box_bytes;
-        return kg_tensor_map_make(map, &e, "linear: mxfp4", err);
+        return kg_tensor_map_make_rows(map, data, n_rows, n_halves, row_halves, box_rows, box_bytes, "linear: mxfp4",
+                                       err);
     };
     const uint32_t n_groups = p->n_out / GROUP_ROWS;
     enum kg_status status = view(&t->x, p->x, p->n_rows, p->n_cols, p->n_cols, S::X_ROWS, ROW_BYTES);

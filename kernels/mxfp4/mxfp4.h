@@ -87,4 +87,22 @@ enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg
 /* Bytes of p->workspace for many rows with ids. */
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);
 
+/* Experts of many rows in one pass over their weights (experts.cu), on compute capability 9.0:
+ *     h[r] = swiglu(x[r / n_sharing] Wgate[e]^T + bgate[e], x[r / n_sharing] Wup[e]^T + bup[e]),
+ *     y[r] = h[r] Wdown[e]^T + bdown[e],    e = ids[r]
+ * Gate and up stay float32 until they are gated. `gate` and `down` describe their products, of the same rows and ids,
+ * each weight_f16; up is as gate. gate.y, (n_rows, n_out) of float16, is overwritten: by h, sorted by expert. */
+struct kg_mxfp4_experts {
+    struct kg_mxfp4_product gate, down;
+    const uint8_t *up;
+    const float *up_bias;
+    struct kg_swiglu_form form; /* cubic 0 */
+};
+/* Whether the kernel has so many: rows are those of y. */
+bool kg_mxfp4_experts_take(uint32_t n_rows, uint32_t n_experts);
+enum kg_status kg_mxfp4_run_experts(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_experts *p,
+                                    struct kg_error *err);
+/* Bytes of p->gate.workspace, which is on 256 bytes. n_embd: columns of x; n_ff: of h. */
+uint64_t kg_mxfp4_experts_workspace_bytes(uint32_t n_rows, uint32_t n_experts, uint32_t n_embd, uint32_t n_ff);
+
 #endif

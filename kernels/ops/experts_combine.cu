@@ -18,6 +18,7 @@ static __global__ void __launch_bounds__(THREADS) experts_combine_kernel(const s
     const float *weights = p.weights + row * p.n_used;
     float sum[N] = {}, v[N];
     if (p.residual) kg_load_some<N>(static_cast<const T *>(p.residual) + row * p.n_cols + at, sum);
+#pragma unroll 4 /* loads in flight */
     for (uint32_t j = 0; j < p.n_used; j++) {
         kg_load_some<N>(x + (size_t)j * p.n_cols, v);
 #pragma unroll

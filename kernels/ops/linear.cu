@@ -3,7 +3,8 @@
  * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
  * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if they take them, gemm/few_rows.h, and
- * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemv.h again for few rows of a small W, and
+ * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemv.h again for few rows of a small W,
+ * gemm/few_outputs.h for a float32 W of few outputs, and
  * gemm.h for the rest: over W itself where it has the operands' type, or over tiles of W's rows, decoded into the
  * workspace one after the other, so that W is never copied as a whole. The operands are
  * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
@@ -17,6 +18,7 @@
  * added to the float32 product, so that a float16 y is rounded once. */
 #include "kernels/ops/linear.h"
 #include "kernels/gemm/blocks.h"
+#include "kernels/gemm/few_outputs.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemv/gemv.h"
 #include "kernels/mxfp4/mxfp4.h"
@@ -197,8 +199,8 @@ static uint32_t rows_at_a_time(const struct kg_weight *w, const struct operands 
     return most > 0 ? kg_blocks_for(w->n_rows, kg_blocks_for(w->n_rows, most)) : 0;
 }
 
-/* A product that is not yet y (a bias is missing, it is of two parts, or it was summed from float32) is finished on its
- * way there. */
+/* A product that is not yet y (it is of two parts, or it was summed from float32, or a bias is missing that the library
+ * does not add) is finished on its way there. */
 static enum kg_status run_gemm(const struct job &job) {
     const struct kg_linear_args *args = job.args;
     const struct kg_weight *w = &args->weight;
@@ -213,28 +215,32 @@ static enum kg_status run_gemm(const struct job &job) {
     if (piece == 0)
         return kg_fail(job.err, KG_ERR_UNSUPPORTED, "linear: rows of %u elements are too long for the cuda back end",
                        w->n_cols);
+    bool has_bias = apart || !args->bias; /* or gets it on the way */
     enum kg_status status = convert_x(job, workspace + l.x_at, &ops);
     for (uint32_t first = 0, n; first < w->n_rows && !status; first += n) {
         n = w->n_rows - first < piece ? w->n_rows - first : piece;
         const char *rows = static_cast<const char *>(w->data) + first * kg_weight_row_bytes(w);
-        const struct kg_gemm_args product = { .operands = ops.type,
-                                              .result = y_f16 && !apart ? CUDA_R_16F : CUDA_R_32F,
-                                              .x = ops.x,
-                                              .w = in_place ? rows : workspace + l.tile_at,
-                                              .y = apart ? workspace + l.product_at
-                                                         : static_cast<char *>(args->y) +
-                                                               first * kg_precision_bytes(args->output),
-                                              .n_rows = args->n_rows * ops.n_parts,
-                                              .n_in = w->n_cols,
-                                              .n_outputs = n,
-                                              .ldy = apart ? n : w->n_rows,
-                                              .adds = job.adds,
-                                              .workspace = workspace };
+        struct kg_gemm_args product = { .operands = ops.type,
+                                        .result = y_f16 && !apart ? CUDA_R_16F : CUDA_R_32F,
+                                        .x = ops.x,
+                                        .w = in_place ? rows : workspace + l.tile_at,
+                                        .y = apart ? workspace + l.product_at
+                                                   : static_cast<char *>(args->y) +
+                                                         first * kg_precision_bytes(args->output),
+                                        .n_rows = args->n_rows * ops.n_parts,
+                                        .n_in = w->n_cols,
+                                        .n_outputs = n,
+                                        .ldy = apart ? n : w->n_rows,
+                                        .adds = job.adds,
+                                        .bias = apart || !args->bias ? NULL : args->bias + first,
+                                        .workspace = workspace };
+        if (first == 0 && product.bias) has_bias = kg_cuda_gemm_takes_bias(job.cuda, &product);
+        if (!has_bias) product.bias = NULL;
         if (!in_place) status = decode_tile(job, w, job.repacked, first, n, ops.type, workspace + l.tile_at);
         if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
         if (!status && apart) status = finish(job, product.y, ops.n_parts, first, n);
     }
-    return status || apart || !args->bias ? status : finish(job, args->y, 1, 0, w->n_rows);
+    return status || has_bias ? status : finish(job, args->y, 1, 0, w->n_rows);
 }
 
 bool kg_cuda_linear_many_rows(const struct kg_linear_args *args) {
@@ -308,15 +314,16 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     if (kg_cuda_linear_few_rows(job.cuda, args, 1, &few)) return kg_cuda_few_rows(job.cuda, &few, err);
     if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, false, err);
     if (is_small(args)) return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
+    if (kg_cuda_few_outputs_takes(job.cuda, args)) return kg_cuda_few_outputs(job.cuda, args, err);
     return run_gemm(job);
 }
 
-/* Whether the library multiplies by W as it lies, and its result is y. */
+/* Whether the library multiplies by W as it lies, and its result is y (float16, or float32). */
 static bool is_plain(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
     const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     struct kg_few_rows_product few;
-    return args->weight.dtype == in_place && args->output == args->activations && !args->bias &&
-           kg_cuda_linear_many_rows(args) && !kg_cuda_linear_few_rows(cuda, args, 1, &few);
+    return args->weight.dtype == in_place && !args->bias && kg_cuda_linear_many_rows(args) &&
+           !kg_cuda_linear_few_rows(cuda, args, 1, &few);
 }
 
 /* The product of the first of the `args` that lie equally far apart: as many as there are. */
@@ -324,14 +331,17 @@ static uint32_t gather(const struct kg_cuda_backend *cuda, const struct kg_linea
                        struct kg_gemm_args *product) {
     const struct kg_linear_args *a = args;
     const struct kg_weight *w = &a->weight;
-    const int64_t elem_bytes = a->activations == KG_PRECISION_F16 ? 2 : 4;
-    const auto apart = [&](const void *from, const void *to) {
-        return (int64_t)((intptr_t)to - (intptr_t)from) / elem_bytes;
+    const auto apart = [](const void *from, const void *to, enum kg_precision precision) {
+        return (int64_t)((intptr_t)to - (intptr_t)from) / (int64_t)kg_precision_bytes(precision);
     };
+    const auto w_apart = [&](const struct kg_linear_args *b) {
+        return apart(b[-1].weight.data, b->weight.data, a->activations);
+    };
+    const auto y_apart = [&](const struct kg_linear_args *b) { return apart(b[-1].y, b->y, a->output); };
     if (!is_plain(cuda, a) || !a->workspace) return 1; /* what is missing, linear says */
-    const cudaDataType type = a->activations == KG_PRECISION_F16 ? CUDA_R_16F : CUDA_R_32F;
-    *product = { .operands = type,
-                 .result = type,
+    const auto type_of = [](enum kg_precision p) { return p == KG_PRECISION_F16 ? CUDA_R_16F : CUDA_R_32F; };
+    *product = { .operands = type_of(a->activations),
+                 .result = type_of(a->output),
                  .x = a->x,
                  .w = w->data,
                  .y = a->y,
@@ -341,13 +351,13 @@ static uint32_t gather(const struct kg_cuda_backend *cuda, const struct kg_linea
                  .ldy = w->n_rows,
                  .workspace = a->workspace };
     if (n < 2) return 1;
-    product->w_stride = apart(w->data, args[1].weight.data), product->y_stride = apart(a->y, args[1].y);
+    product->w_stride = w_apart(&args[1]), product->y_stride = y_apart(&args[1]);
     for (product->n_products = 1; product->n_products < n; product->n_products++) {
-        const struct kg_linear_args *b = &args[product->n_products], *before = b - 1;
+        const struct kg_linear_args *b = &args[product->n_products];
         if (!is_plain(cuda, b) || b->weight.n_rows != w->n_rows || b->weight.n_cols != w->n_cols || b->x != a->x ||
-            b->n_rows != a->n_rows || b->activations != a->activations || product->w_stride <= 0 ||
-            product->y_stride <= 0 || apart(before->weight.data, b->weight.data) != product->w_stride ||
-            apart(before->y, b->y) != product->y_stride)
+            b->n_rows != a->n_rows || b->activations != a->activations || b->output != a->output ||
+            product->w_stride <= 0 || product->y_stride <= 0 || w_apart(b) != product->w_stride ||
+            y_apart(b) != product->y_stride)
             break;
     }
     return product->n_products;
@@ -370,8 +380,9 @@ bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_lin
     const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     struct kg_few_rows_product few;
     return kg_cuda_linear_few_rows(cuda, args, 1, &few) ||
-           (!args->bias && kg_cuda_linear_many_rows(args) &&
-            (args->weight.dtype == in_place || kg_cuda_block_gemm_takes(cuda, args)));
+           (kg_cuda_linear_many_rows(args) &&
+            ((args->weight.dtype == in_place && (!args->bias || args->output == KG_PRECISION_F32)) ||
+             kg_cuda_block_gemm_takes(cuda, args)));
 }
 
 enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,

@@ -19,8 +19,9 @@ enum kg_status kg_cuda_linear_each(struct kg_cuda_backend *cuda, const struct kg
 /* Whether there are more rows, and more of W, than a matrix-vector product has. */
 bool kg_cuda_linear_many_rows(const struct kg_linear_args *args);
 
-/* y += x W^T, rounded once: whether there is a kernel for it (float16 W and x, or float32 W and x without a bias; a
- * block format that gemm/blocks.h takes; more than the rows of a matrix-vector product), and its launch. */
+/* y += x W^T + bias: whether there is a kernel for it (float16 W and x, or float32 W and x, with a bias only where
+ * there are few rows or y is float32; a block format that gemm/blocks.h takes; more than the rows of a matrix-vector
+ * product), and its launch. y is rounded once, unless the library does not add the bias. */
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
                                   struct kg_error *err);

@@ -76,6 +76,13 @@ static __device__ __forceinline__ void kg_load_relaxed(uint64_t &a, uint64_t &b,
     asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(from) : "memory");
 }
 
+/* What was written before the value's release at the scope of the device is visible after it. */
+static __device__ __forceinline__ uint32_t kg_load_acquire(const uint32_t *from) {
+    uint32_t v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+    return v;
+}
+
 /* ---- shared memory by its address ---- */
 
 static __device__ __forceinline__ unsigned kg_shared_address(const void *p) {

@@ -38,3 +38,15 @@ enum kg_status kg_tensor_map_make(CUtensorMap *map, const struct kg_tensor_exten
     if (result == CUDA_SUCCESS) return KG_OK;
     return kg_fail(err, KG_ERR_INTERNAL, "%s: cuTensorMapEncodeTiled refused (%d)", what, (int)result);
 }
+
+enum kg_status kg_tensor_map_make_rows(CUtensorMap *map, const void *data, uint32_t n_rows, uint32_t n_halves,
+                                       uint64_t row_halves, uint32_t box_rows, uint32_t box_bytes, const char *what,
+                                       struct kg_error *err) {
+    struct kg_tensor_extent e = {};
+    e.data = data;
+    e.strides.row = row_halves;
+    e.n_batch = e.n_heads = 1;
+    e.n_rows = n_rows, e.head_dim = n_halves;
+    e.element_bytes = 2, e.box_rows = box_rows, e.box_bytes = box_bytes;
+    return kg_tensor_map_make(map, &e, what, err);
+}

@@ -22,4 +22,9 @@ struct kg_tensor_extent {
 KG_WARN_UNUSED enum kg_status kg_tensor_map_make(CUtensorMap *map, const struct kg_tensor_extent *extent,
                                                  const char *what, struct kg_error *err);
 
+/* The same of one matrix: n_rows of n_halves 2-byte elements, row_halves apart. */
+KG_WARN_UNUSED enum kg_status kg_tensor_map_make_rows(CUtensorMap *map, const void *data, uint32_t n_rows,
+                                                      uint32_t n_halves, uint64_t row_halves, uint32_t box_rows,
+                                                      uint32_t box_bytes, const char *what, struct kg_error *err);
+
 #endif

@@ -84,4 +84,9 @@ static __device__ __forceinline__ void kg_async_proxy_fence() {
     if constexpr (KG_SM_90) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/* The same for global memory: stores before it to copies after it, also where another block's flag lies between. */
+static __device__ __forceinline__ void kg_async_proxy_fence_global() {
+    if constexpr (KG_SM_90) asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 #endif

@@ -42,23 +42,29 @@ static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared,
 }
 
 /* The accumulators as operands, and their names. */
-#define KG_ACC_8(i)                                                                                                    \
+#define KG_ACC_8_FROM(i)                                                                                               \
     "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]), "+f"(acc[i + 5]),            \
         "+f"(acc[i + 6]), "+f"(acc[i + 7])
-#define KG_ACC_16 KG_ACC_8(0), KG_ACC_8(8)
-#define KG_ACC_32_FROM(i) KG_ACC_8(i), KG_ACC_8(i + 8), KG_ACC_8(i + 16), KG_ACC_8(i + 24)
+#define KG_ACC_8 KG_ACC_8_FROM(0)
+#define KG_ACC_16 KG_ACC_8_FROM(0), KG_ACC_8_FROM(8)
+#define KG_ACC_24 KG_ACC_16, KG_ACC_8_FROM(16)
+#define KG_ACC_32_FROM(i) KG_ACC_8_FROM(i), KG_ACC_8_FROM(i + 8), KG_ACC_8_FROM(i + 16), KG_ACC_8_FROM(i + 24)
 #define KG_ACC_32 KG_ACC_32_FROM(0)
-#define KG_ACC_48 KG_ACC_32, KG_ACC_8(32), KG_ACC_8(40)
-#define KG_ACC_56 KG_ACC_48, KG_ACC_8(48)
-#define KG_ACC_64 KG_ACC_56, KG_ACC_8(56)
-#define KG_ACC_80 KG_ACC_64, KG_ACC_8(64), KG_ACC_8(72)
-#define KG_ACC_96 KG_ACC_80, KG_ACC_8(80), KG_ACC_8(88)
+#define KG_ACC_40 KG_ACC_32, KG_ACC_8_FROM(32)
+#define KG_ACC_48 KG_ACC_40, KG_ACC_8_FROM(40)
+#define KG_ACC_56 KG_ACC_48, KG_ACC_8_FROM(48)
+#define KG_ACC_64 KG_ACC_56, KG_ACC_8_FROM(56)
+#define KG_ACC_80 KG_ACC_64, KG_ACC_8_FROM(64), KG_ACC_8_FROM(72)
+#define KG_ACC_96 KG_ACC_80, KG_ACC_8_FROM(80), KG_ACC_8_FROM(88)
 #define KG_ACC_128 KG_ACC_64, KG_ACC_32_FROM(64), KG_ACC_32_FROM(96)
 #define KG_NAMES_10(tens)                                                                                              \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, %" tens "5, %" tens "6, %" tens "7, %" tens           \
     "8, %" tens "9"
+#define KG_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define KG_NAMES_16 KG_NAMES_10("") ", %10, %11, %12, %13, %14, %15"
-#define KG_NAMES_30 KG_NAMES_10("") ", " KG_NAMES_10("1") ", " KG_NAMES_10("2")
+#define KG_NAMES_20 KG_NAMES_10("") ", " KG_NAMES_10("1")
+#define KG_NAMES_24 KG_NAMES_20 ", %20, %21, %22, %23"
+#define KG_NAMES_30 KG_NAMES_20 ", " KG_NAMES_10("2")
 #define KG_NAMES_32 KG_NAMES_30 ", %30, %31"
 #define KG_NAMES_40 KG_NAMES_30 ", " KG_NAMES_10("3")
 #define KG_NAMES_48 KG_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
@@ -105,8 +111,11 @@ template <int N> struct kg_wgmma;
         }                                                                                                              \
     };
 
+KG_WGMMA(16, 8, "%8", "%9", "%10", "%11", "%12", "%13", "%14")
 KG_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+KG_WGMMA(48, 24, "%24", "%25", "%26", "%27", "%28", "%29", "%30")
 KG_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+KG_WGMMA(80, 40, "%40", "%41", "%42", "%43", "%44", "%45", "%46")
 KG_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
 KG_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
 KG_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")

@@ -23,10 +23,10 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
         { "ids", (void **)&b->ids, rows, 1, sizeof *b->ids },
         { "x", &b->x, rows, c->n_embd, residual },
         { "norm", &b->norm, rows, c->n_embd, elem },
-        { "q", &b->q, rows, heads, elem },
-        { "attn", &b->attn, rows, heads, elem },
+        { "q", &b->q, rows, heads, elem }, /* q, k and v of one width lie equally far apart, for one product */
         { "k", &b->k, rows, kv_heads, elem },
         { "v", &b->v, rows, kv_heads, elem },
+        { "attn", &b->attn, rows, heads, elem },
         { "gate", &b->gate, rows * n_parts, c->n_ff, elem },
         { "up", &b->up, rows * n_parts, c->n_ff, elem },
         { "projected", &b->projected, rows, c->n_embd, residual },

@@ -50,6 +50,9 @@ suites_tolerance_test_decode_attention_SOURCES = suites/tolerance/test_decode_at
 check_PROGRAMS += suites/tolerance/test_row_fusions
 suites_tolerance_test_row_fusions_SOURCES = suites/tolerance/test_row_fusions.c \
 	suites/tolerance/lowered_mistakes.c suites/tolerance/lowered_mistakes.h
+check_PROGRAMS += suites/tolerance/test_row_experts
+suites_tolerance_test_row_experts_SOURCES = suites/tolerance/test_row_experts.c \
+	suites/tolerance/lowered_mistakes.c suites/tolerance/lowered_mistakes.h
 check_PROGRAMS += suites/tolerance/test_lowered suites/tolerance/test_lowered_blocks
 lowered_sources = suites/tolerance/lowered_mistakes.c suites/tolerance/lowered_mistakes.h \
 	suites/tolerance/lowered_scenes.c suites/tolerance/lowered_scenes.h \

@@ -215,6 +215,14 @@ static const struct {
     { 1024, 20, 5 }, { 1025, 20, 5 }, { 16, 7, 5 },
 };
 
+/* Float32 W of few outputs by float16 x: tiles of 16 rows and 32 outputs, columns in vectors of 4, which four or eight
+ * blocks share; and what others multiply: 257 outputs, columns that are no multiple of 8, or too many. */
+static const struct {
+    uint32_t m, n, k;
+} FEW_OUTPUTS[] = { { 33, 2, 8 },     { 48, 31, 504 },   { 49, 32, 512 }, { 64, 33, 520 },  { 200, 32, 2880 },
+                    { 40, 128, 136 }, { 35, 256, 1024 }, { 33, 9, 5536 }, { 34, 40, 8200 }, { 35, 257, 1024 },
+                    { 34, 32, 60 },   { 33, 5, 11600 },  { 513, 8, 128 } };
+
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
 
@@ -245,6 +253,14 @@ static void add_tiles(struct kg_case_list *cases, const struct mode *mode) {
         add(cases, "tiles", &(struct product){ mode, KG_DTYPE_Q4_K, 257, 4000, 2048, false, 0, false });
 }
 
+static void add_few_outputs(struct kg_case_list *cases, const struct mode *mode) {
+    if (mode->output == mode->activations) return;
+    for (size_t i = 0; i < KG_COUNT_OF(FEW_OUTPUTS); i++)
+        add(cases, "few_outputs",
+            &(struct product){ mode, KG_DTYPE_F32, FEW_OUTPUTS[i].m, FEW_OUTPUTS[i].n, FEW_OUTPUTS[i].k, i % 2 == 0, 0,
+                               false });
+}
+
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0; i < KG_COUNT_OF(MODES); i++) {
         const struct mode *mode = &MODES[i];
@@ -262,6 +278,7 @@ static void build(struct kg_case_list *cases) {
                 &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0, false });
         add_repacked(cases, mode);
         add_tiles(cases, mode);
+        add_few_outputs(cases, mode);
     }
 }
 

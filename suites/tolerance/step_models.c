@@ -75,6 +75,8 @@ const struct kg_step_model kg_step_models[] = {
     { "long_head_32", LLAMA(64, 2, 4, 2, 32, 48, 261, .untied = true), LONG, 0, 0, false, true, true },
     { "long_head_64_group_7", QWEN2(48, 1, 7, 1, 64, 48, 261, .untied = false), LONG, 0, 0, false, true, false },
     { "long_head_128_group_8", LLAMA(48, 1, 8, 1, 128, 48, 261, .untied = true), LONG, 0, 0, false, true, false },
+    /* Query heads of a KV head in parts: five of one, then of two (two, two and one), of three (three and two), one. */
+    { "long_20_kv_heads_group_5", LLAMA(48, 1, 100, 20, 16, 48, 261, .untied = true), LONG, 0, 0, false, true, false },
     { "long_32_kv_heads", LLAMA(32, 1, 32, 32, 16, 48, 261, .untied = true), PAST_FOUR_SPLITS, 0, 0, false, true,
       true },
     { .name = "phi3_head_96_window_7",

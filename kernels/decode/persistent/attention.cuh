@@ -1,5 +1,6 @@
-/* Attention in the persistent kernel. A job is a KV head and a split of the positions. Its block rotates the head's
- * queries and the new key, scores the split's keys, and publishes the weighted values.
+/* Attention in the persistent kernel. A job is a KV head, a part of its query heads and a split of the positions. Its
+ * block rotates those queries and the new key, scores the split's keys, and publishes the weighted values. With few
+ * splits there are more parts: fewer heads take a block less time, and their keys come from L2 once more.
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
  *
@@ -26,17 +27,21 @@ enum { TILE_KEYS = 16 }; /* keys of a warp at a time, float16 */
 
 struct job {
     uint32_t kv_head, split, begin, end; /* keys [begin, end) */
+    uint32_t first_head, n_heads;        /* query heads, of all */
     uint32_t position;                   /* of the step: its key is not in the cache yet */
 };
 
 __device__ __forceinline__ uint32_t n_jobs(const kg_persistent_program &p) {
-    return p.n_kv_heads * p.n_splits;
+    return p.n_kv_heads * p.n_parts * p.n_splits;
 }
 
 __device__ __forceinline__ job job_of(const kg_persistent_program &p, uint32_t index) {
     job j;
-    j.kv_head = index / p.n_splits;
+    const uint32_t of_group = index / p.n_splits % p.n_parts * p.part_heads;
     j.split = index % p.n_splits;
+    j.kv_head = index / (p.n_splits * p.n_parts);
+    j.first_head = j.kv_head * p.group + of_group;
+    j.n_heads = min(p.part_heads, p.group - of_group);
     j.begin = p.first_key + j.split * p.keys_per_split;
     j.end = min(p.position + 1, j.begin + p.keys_per_split);
     j.position = p.position;
@@ -55,18 +60,18 @@ template <typename T> __device__ __forceinline__ float score_scale(const kg_pers
     else return p.attn_scale;
 }
 
-/* Rotated q of the group's heads, rotated k_new, and v_new: from packets to shared memory. */
+/* Rotated q of the job's heads, rotated k_new, and v_new: from packets to shared memory. */
 template <typename T, int D>
 __device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
-    const uint32_t group = p.group, half = p.head_dim / 2, n_rotated = p.rope.n_rot / 2;
+    const uint32_t n_heads = j.n_heads, half = p.head_dim / 2, n_rotated = p.rope.n_rot / 2;
     kg_mbarrier_poll(kg_shared_address(&c.s.cos_sin_full), 0);
-    for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
+    for (uint32_t item = c.thread; item < (n_heads + 2) * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half;
-        const bool rotates = h <= group && i < n_rotated;
-        const uint32_t head = h < group ? j.kv_head * group + h : p.n_heads + (h - group) * p.n_kv_heads + j.kv_head;
+        const bool rotates = h <= n_heads && i < n_rotated;
+        const uint32_t head = h < n_heads ? j.first_head + h : p.n_heads + (h - n_heads) * p.n_kv_heads + j.kv_head;
         const uint32_t unrotated =
-            h <= group ? p.rope.n_rot + 2 * (i - n_rotated) : 2 * i; /* dims that are not rotated */
+            h <= n_heads ? p.rope.n_rot + 2 * (i - n_rotated) : 2 * i; /* dims that are not rotated */
         const uint32_t at = rotates ? (p.rope_half ? i : 2 * i) : unrotated;
         const uint32_t other = rotates && p.rope_half ? i + n_rotated : at + 1;
         const uint32_t first = head * p.head_dim + at, second = head * p.head_dim + other;
@@ -78,7 +83,7 @@ __device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &
             const float2 rotation = c.s.cos_sin[i];
             v = make_float2(v.x * rotation.x - v.y * rotation.y, v.x * rotation.y + v.y * rotation.x);
         }
-        T *to = h < group ? c.s.q[h] : h == group ? c.s.k_new : c.s.v_new;
+        T *to = h < n_heads ? c.s.q[h] : h == n_heads ? c.s.k_new : c.s.v_new;
         kg_store(to + at, v.x);
         kg_store(to + other, v.y);
     }
@@ -221,7 +226,7 @@ template <int D> struct running {
             }
     }
 
-    __device__ __forceinline__ void put(const consumer<__half, D> &c) const {
+    __device__ __forceinline__ void put(const consumer<__half, D> &c, const job &j) const {
         const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
         float sum = weight + __shfl_xor_sync(0xFFFFFFFFu, weight, 1);
         sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
@@ -229,7 +234,7 @@ template <int D> struct running {
 #pragma unroll
         for (int n = 0; n < 2; n++) {
             const uint32_t head = 2 * t + n;
-            if (head >= c.p.group) return;
+            if (head >= j.n_heads) return;
 #pragma unroll
             for (int u = 0; u < PARTS; u++)
 #pragma unroll
@@ -256,7 +261,7 @@ __device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const k
         first += CONSUMER_WARPS * TILE_KEYS;
         if (first < j.end) f.load(c, layer, j, first);
     }
-    state.put(c);
+    state.put(c, j);
 }
 
 /* Float32: lanes share a key, 4 dims each; UNROLL keys of a subgroup are in flight together. */
@@ -265,7 +270,7 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
                                            uint32_t epoch) {
     constexpr int LANES = D / 4, KEYS = WARP / LANES, UNROLL = 2;
     const uint32_t dim = c.lane % LANES * 4, head_dim = c.p.head_dim, stride = CONSUMER_WARPS * KEYS;
-    const uint32_t group = c.p.group;
+    const uint32_t n_heads = j.n_heads;
     const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
     const float *keys = static_cast<const float *>(layer.k_cache) + plane;
     const float *values = static_cast<const float *>(layer.v_cache) + plane;
@@ -293,7 +298,7 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
         }
 #pragma unroll
         for (int h = 0; h < MAX_GROUP; h++) {
-            if (h >= group) break;
+            if (h >= n_heads) break;
             const float4 q = *reinterpret_cast<const float4 *>(&c.s.q[h][dim]);
             float score[UNROLL];
 #pragma unroll
@@ -315,7 +320,7 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
             c.s.attention.largest[h][c.warp] = state[h].largest;
             c.s.attention.weight[h][c.warp] = state[h].weight;
         }
-        if (c.lane < LANES && h < group)
+        if (c.lane < LANES && h < n_heads)
             *reinterpret_cast<float4 *>(c.values(c.warp, h) + dim) =
                 make_float4(value[0], value[1], value[2], value[3]);
     }
@@ -338,9 +343,9 @@ template <typename T, int D>
 __device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
     const attention_shared &all = c.s.attention;
-    const uint32_t group = p.group, half = p.head_dim / 2;
-    for (uint32_t item = c.thread; item < group * half; item += CONSUMERS) {
-        const uint32_t h = item / half, i = item % half, head = j.kv_head * group + h;
+    const uint32_t half = p.head_dim / 2;
+    for (uint32_t item = c.thread; item < j.n_heads * half; item += CONSUMERS) {
+        const uint32_t h = item / half, i = item % half, head = j.first_head + h;
         float largest = all.largest[h][0], weight = 0;
         float2 value = make_float2(0, 0);
 #pragma unroll
@@ -372,7 +377,7 @@ __device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persist
         score_keys(c, layer, j, epoch);
         c.sync(); /* all warps' results are visible */
         publish_job(c, j, epoch);
-        if (j.end == j.position + 1) write_cache(c, layer, j);
+        if (j.end == j.position + 1 && j.first_head % c.p.group == 0) write_cache(c, layer, j);
         c.sync(); /* write-after-read: q and the warps' results are read */
     }
 }

@@ -100,6 +100,7 @@ struct kg_persistent_program {
     uint32_t window;                         /* keys that a query sees, in every layer; 0: all before it */
     uint32_t first_key;                      /* that this position sees */
     uint32_t n_splits, keys_per_split;       /* of this position */
+    uint32_t n_parts, part_heads;            /* of a KV head's query heads, so that there are jobs for more blocks */
     uint32_t max_splits, min_keys_per_split; /* of all */
     bool is_f16;                             /* matrices, activations and cache; else all float32 */
     uint32_t slot_bytes, n_slots;

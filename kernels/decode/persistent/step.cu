@@ -325,7 +325,8 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     return map->n_bytes;
 }
 
-/* Splits the keys that the position sees: by min_keys_per_split, into max_splits at most. */
+/* Splits the keys that the position sees: by min_keys_per_split, into max_splits at most; then the query heads, where
+ * there are blocks left. */
 static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     const uint32_t least = p->min_keys_per_split, n_past = position + 1;
     p->first_key = p->window > 0 && n_past > p->window ? n_past - p->window : 0;
@@ -334,6 +335,9 @@ static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     if (p->n_splits > p->max_splits) p->n_splits = p->max_splits;
     p->keys_per_split = (n_keys + p->n_splits - 1) / p->n_splits;
     p->n_splits = (n_keys + p->keys_per_split - 1) / p->keys_per_split;
+    const uint32_t most_parts = std::clamp(p->max_splits / p->n_splits, 1u, p->group);
+    p->part_heads = (p->group + most_parts - 1) / most_parts;
+    p->n_parts = (p->group + p->part_heads - 1) / p->part_heads;
 }
 
 /* Epochs start over: no packet may hold one of them from the first time. The layers lie behind the packets. */

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static json_t *tolerance_json(const struct kg_tolerance *tol) {
@@ -27,17 +28,38 @@ const char *kg_far_on_cpu(const struct kg_record *rec) {
                : NULL;
 }
 
+/* Of so many significant decimal digits: what an error has beyond six tells nothing, and is most of what a bundle would
+ * keep of it; nine tell all float32 apart. */
+enum { ERROR_DIGITS = 6, ELEMENT_DIGITS = 9 };
+static double rounded(double value, int digits) {
+    char text[32];
+    if (!isfinite(value)) return value;
+    snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    return strtod(text, NULL);
+}
+
+static json_t *error_json(double value) {
+    return kg_record_json_number(rounded(value, ERROR_DIGITS));
+}
+static json_t *element_json(double value) {
+    return kg_record_json_number(rounded(value, ELEMENT_DIGITS));
+}
+/* Never to the other side of the limit, 1. */
+static json_t *margin_json(double margin) {
+    const double nearest = rounded(margin, ERROR_DIGITS);
+    return kg_record_json_number((nearest > 1) == (margin > 1) ? nearest : margin);
+}
+
 /* judged: whether being outside fails the case. */
 static void append_errors(struct kg_record *rec, const char *name, const struct kg_compare *c,
                           const struct kg_tolerance *tol, double margin, bool judged) {
     json_t *error =
         json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:o, s:b}", "name", name, "n",
-                  (json_int_t)c->n, "n_nonfinite", (json_int_t)c->n_nonfinite, "max_abs",
-                  kg_record_json_number(c->max_abs), "max_rel", kg_record_json_number(c->max_rel), "rms_rel",
-                  kg_record_json_number(c->rms_rel), "nmse", kg_record_json_number(c->nmse), "one_minus_cos",
-                  kg_record_json_number(c->one_minus_cos), "worst_index", (json_int_t)c->worst_index, "worst_got",
-                  kg_record_json_number(c->worst_got), "worst_want", kg_record_json_number(c->worst_want), "tolerance",
-                  tolerance_json(tol), "why", tol->why, "margin", kg_record_json_number(margin), "judged", judged);
+                  (json_int_t)c->n, "n_nonfinite", (json_int_t)c->n_nonfinite, "max_abs", error_json(c->max_abs),
+                  "max_rel", error_json(c->max_rel), "rms_rel", error_json(c->rms_rel), "nmse", error_json(c->nmse),
+                  "one_minus_cos", error_json(c->one_minus_cos), "worst_index", (json_int_t)c->worst_index, "worst_got",
+                  element_json(c->worst_got), "worst_want", element_json(c->worst_want), "tolerance",
+                  tolerance_json(tol), "why", tol->why, "margin", margin_json(margin), "judged", judged);
     if (tol->far) json_object_set_new(error, "far", json_string(tol->far));
     json_array_append_new(rec->errors, error);
 }

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/compare.h"
+#include "suites/harness/record.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -152,6 +153,33 @@ static void unjudgeable_tolerances_are_named(struct kg_record *rec, const void *
     ck_assert_ptr_null(kg_tolerance_problem(&good));
 }
 
+static double recorded(const struct kg_record *rec, size_t i, const char *member) {
+    return json_number_value(json_object_get(json_array_get(rec->errors, i), member));
+}
+
+/* Errors have six digits, elements all that float32 has; and what is outside by less than a digit stays outside. */
+static void records_have_digits_that_tell(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const struct kg_tolerance tol = { .max_abs = 1, .why = "known" };
+    const float element = 16777.217f;
+    const struct kg_compare inside = { .n = 1,
+                                       .max_abs = 0.1234565001,
+                                       .nmse = 1.00000049e-300,
+                                       .worst_got = (double)element,
+                                       .worst_want = 1.0 / 3 },
+                            outside = { .n = 1, .max_abs = 1.0000001 }, barely = { .n = 1, .max_abs = 0.99999999 };
+    kg_record_compare(rec, "inside", &inside, &tol);
+    kg_record_compare(rec, "outside", &outside, &tol);
+    kg_record_compare(rec, "barely", &barely, &tol);
+    ck_assert_double_eq(recorded(rec, 0, "max_abs"), 0.123457);
+    ck_assert_double_eq(recorded(rec, 0, "nmse"), 1e-300);
+    ck_assert_double_eq(recorded(rec, 0, "margin"), 0.123457);
+    ck_assert((float)recorded(rec, 0, "worst_got") == element);
+    ck_assert_double_eq(recorded(rec, 0, "worst_want"), 0.333333333);
+    ck_assert_double_eq(recorded(rec, 1, "margin"), 1.0000001);
+    ck_assert_double_eq(recorded(rec, 2, "margin"), 1);
+}
+
 static int by_value(const void *a, const void *b) {
     const float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
@@ -244,6 +272,7 @@ static const struct kg_case CASES[] = {
     COMPARE("mixed_limit_is_judged_by_element", mixed_limit_is_judged_by_element, NULL),
     COMPARE("all_wanted_zero", all_wanted_zero, NULL),
     COMPARE("unjudgeable_tolerances_are_named", unjudgeable_tolerances_are_named, NULL),
+    COMPARE("records_have_digits_that_tell", records_have_digits_that_tell, NULL),
     COMPARE("fill_is_distinct_and_not_zero", fill_is_distinct_and_not_zero, NULL),
     COMPARE("fill_of_equal_draws", fill_of_equal_draws, NULL),
     COMPARE("fill_of_close_draws", fill_of_close_draws, NULL),

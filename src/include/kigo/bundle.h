@@ -20,7 +20,7 @@
  * empty:
  *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
  *             tolerance:{max_abs|nmse|one_minus_cos|mixed_abs,mixed_rel}, why, margin, judged} (non-finite numbers are
- *             written as null)
+ *             written as null; errors have 6 significant digits, the worst element's values 9)
  *   timings: {name, kind, state, n, median, mad, ci_lo, ci_hi, min, max (ns), bytes, flops, samples_offset (index of
  *             the first float32 in samples.bin), valid}
  *   metrics: {name, unit, value}

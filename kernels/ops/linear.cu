@@ -4,9 +4,9 @@
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
  * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if they take them, gemm/few_rows.h, and
  * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemv.h again for few rows of a small W,
- * gemm/few_outputs.h for a float32 W of few outputs, and
- * gemm.h for the rest: over W itself where it has the operands' type, or over tiles of W's rows, decoded into the
- * workspace one after the other, so that W is never copied as a whole. The operands are
+ * gemm/few_outputs.h for a float32 W of few outputs, and gemm.h for the rest: over W itself where it has the operands'
+ * type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
+ * whole. The operands are
  * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
  * - float16 if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
  *   small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
@@ -232,10 +232,12 @@ static enum kg_status run_gemm(const struct job &job) {
                                         .n_outputs = n,
                                         .ldy = apart ? n : w->n_rows,
                                         .adds = job.adds,
-                                        .bias = apart || !args->bias ? NULL : args->bias + first,
                                         .workspace = workspace };
-        if (first == 0 && product.bias) has_bias = kg_cuda_gemm_takes_bias(job.cuda, &product);
-        if (!has_bias) product.bias = NULL;
+        if (!has_bias && piece == w->n_rows) { /* a later piece's bias begins anywhere */
+            product.bias = args->bias;
+            has_bias = kg_cuda_gemm_takes_bias(job.cuda, &product);
+            if (!has_bias) product.bias = NULL;
+        }
         if (!in_place) status = decode_tile(job, w, job.repacked, first, n, ops.type, workspace + l.tile_at);
         if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
         if (!status && apart) status = finish(job, product.y, ops.n_parts, first, n);

@@ -19,7 +19,7 @@ static __device__ __forceinline__ void load(float (&v)[N], const void *x, const 
     for (uint32_t j = 0; j < N; j++) v[j] = rounded<A>(bias ? v[j] + bias[at + j] : v[j]);
 }
 
-/* The heads of q or k that a row has, and where they go: head h's dims to to + h * stride. */
+/* The heads of q, k or v that a row has, and where they go: head h's dims to to + h * stride. */
 template <typename Y> struct head_rows {
     const void *x;
     const float *bias;

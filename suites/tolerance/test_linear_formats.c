@@ -195,7 +195,7 @@ static const struct {
     bool bias;
 } PIECES[] = {
     { KG_DTYPE_Q8_0, 4101, 4128, false }, { KG_DTYPE_BF16, 8211, 64, true }, { KG_DTYPE_MXFP4, 8211, 64, false },
-    { KG_DTYPE_F16, 8211, 64, true },     { KG_DTYPE_F32, 8211, 64, true },
+    { KG_DTYPE_F16, 8211, 64, true },     { KG_DTYPE_F32, 8211, 64, true },  { KG_DTYPE_Q8_0, 4101, 4128, true },
 };
 
 /* MXFP4 as a back end keeps it: on either side of 8 and 16 rows of matrix-vector products and of 64 and 128 of tiles,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 enum { MAX_JOBS = 64, TELEMETRY_INTERVAL_MS = 500 };
 
@@ -104,10 +105,12 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
     return status;
 }
 
+/* Other users may pass through it, as through /tmp, and not look into it: cases act as another user in folders of their
+ * own below, which nobody else may enter unless such a case opens them. */
 static enum kg_status make_scratch(struct kg_run *run, struct kg_error *err) {
     const char *parent = getenv("TMPDIR");
     char *path = kg_path_join(parent && *parent ? parent : "/tmp", "kigo-check-XXXXXX");
-    if (!mkdtemp(path)) {
+    if (!mkdtemp(path) || chmod(path, 0711) != 0) {
         const enum kg_status status = kg_fail(err, KG_ERR_IO, "no scratch folder %s: %s", path, strerror(errno));
         free(path);
         return status;

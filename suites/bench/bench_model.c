@@ -267,12 +267,11 @@ static enum kg_status decode_tokens(void *arg, struct kg_error *err) {
 
 /* Single-token steps in a row, past end tokens, after a first run that is not counted. A token's bytes: the weights it
  * reads, and the keys and values of the positions before it, on average. */
-static void decode(struct kg_record *rec, const void *arg) {
-    enum { N_FIRST = 8 };
-    const struct model_case *c = arg;
-    if (!stage_open(rec, c)) return;
+static void record_tokens(struct kg_record *rec, const struct model_case *c) {
+    enum { N_FIRST = 8, FIRST_PROMPT = 8192 };
     struct job job = job_open(rec, c);
-    job.result = greedy(job.session, job.ids, c->work.n_prompt, N_FIRST, true);
+    job.result =
+        greedy(job.session, job.ids, c->work.n_prompt < FIRST_PROMPT ? c->work.n_prompt : FIRST_PROMPT, N_FIRST, true);
     const struct kg_throttle_findings findings = kg_bench_guard(c->backend, decode_tokens, &job);
     const struct kg_generate_result *const result = &job.result;
     ck_assert_uint_eq(result->n_ids, c->work.n_tokens);
@@ -287,6 +286,19 @@ static void decode(struct kg_record *rec, const void *arg) {
     kg_bench_record_guarded(rec, "token", &findings, result->n_evals);
     kg_record_metric(rec, "speed", "tokens/s", 1e9 * (double)result->n_evals / (double)result->decode_ns);
     job_close(&job);
+}
+
+static void decode(struct kg_record *rec, const void *arg) {
+    if (stage_open(rec, arg)) record_tokens(rec, arg);
+}
+
+/* Where the model is one of so many positions. */
+static void decode_in_context(struct kg_record *rec, const void *arg) {
+    const struct model_case *c = arg;
+    if (!stage_open(rec, c)) return;
+    const uint32_t trained = kg_model_config(stage.model)->n_ctx_train;
+    if (c->work.n_ctx <= trained) record_tokens(rec, c);
+    else kg_record_skip(rec, "a context of %u: the model was trained on %u", c->work.n_ctx, trained);
 }
 
 /* What is held while a session of n_ctx positions works: by the allocator's count, not as a difference of two readings.
@@ -480,12 +492,12 @@ static const struct model_case *keep(struct model_case c) {
     return &kept->c;
 }
 
-static void add(struct kg_case_list *list, const char *name, struct model_case c, const char *model, bool has_dtype,
-                void (*run)(struct kg_record *, const void *)) {
+static void add_to(struct kg_case_list *list, const char *op, const char *name, struct model_case c, const char *model,
+                   bool has_dtype, void (*run)(struct kg_record *, const void *)) {
     char shape[KG_MODEL_WORK_TEXT];
     kg_model_work_shape(model, &c.work, shape);
     kg_case_list_add(list, &(struct kg_case){ .layer = "bench",
-                                              .op = "model",
+                                              .op = op,
                                               .name = name,
                                               .backend = c.backend,
                                               .dtype = has_dtype ? kg_precision_name(c.precision) : NULL,
@@ -495,6 +507,21 @@ static void add(struct kg_case_list *list, const char *name, struct model_case c
                                               .timeout_s = 300,
                                               .run = run,
                                               .arg = keep(c) });
+}
+
+static void add(struct kg_case_list *list, const char *name, struct model_case c, const char *model, bool has_dtype,
+                void (*run)(struct kg_record *, const void *)) {
+    add_to(list, "model", name, c, model, has_dtype, run);
+}
+
+/* Minutes a model: cases of their own name, which a filter chooses. */
+static void add_contexts(struct kg_case_list *list, const char *backend, const char *path, const char *model) {
+    static const uint32_t CONTEXTS[] = { 8192, 32768, 131072 };
+    struct model_case c = { .backend = backend, .precision = KG_PRECISION_F16, .path = path };
+    for (size_t i = 0; i < KG_COUNT_OF(CONTEXTS); i++) {
+        c.work = kg_context_work(CONTEXTS[i]);
+        add_to(list, "long_context", "decode", c, model, true, decode_in_context);
+    }
 }
 
 static void add_model(struct kg_case_list *list, const char *backend, const char *path, const char *model) {
@@ -529,6 +556,7 @@ static void build(struct kg_case_list *list) {
             char model[KG_MODEL_WORK_TEXT];
             kg_model_work_name(i, models[i], model);
             add_model(list, BACKENDS[b], models[i], model);
+            if (strcmp(BACKENDS[b], "cpu") != 0 && !kg_bench_quick()) add_contexts(list, BACKENDS[b], models[i], model);
         }
     }
 }

@@ -16,6 +16,11 @@ struct kg_model_work kg_decode_work(bool long_context) {
     return (struct kg_model_work){ .n_prompt = 16, .n_tokens = n_tokens, .n_ctx = n_tokens + 16 };
 }
 
+struct kg_model_work kg_context_work(uint32_t n_ctx) {
+    const uint32_t n_tokens = kg_bench_quick() ? 32 : 128;
+    return (struct kg_model_work){ .n_prompt = n_ctx - 2 * n_tokens, .n_tokens = n_tokens, .n_ctx = n_ctx };
+}
+
 struct kg_model_work kg_cold_start_work(void) {
     return (struct kg_model_work){ .n_prompt = 20, .n_tokens = 1, .n_ctx = 21 };
 }

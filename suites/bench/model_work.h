@@ -20,6 +20,9 @@ struct kg_model_work {
 struct kg_model_work kg_prefill_work(void);
 struct kg_model_work kg_decode_work(bool long_context);
 
+/* Tokens one by one behind a prompt that nearly fills so many positions. */
+struct kg_model_work kg_context_work(uint32_t n_ctx);
+
 /* The first token of a fresh process behind a prompt of 20. */
 struct kg_model_work kg_cold_start_work(void);
 

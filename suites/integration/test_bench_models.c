@@ -359,8 +359,9 @@ static void throttled_speed_says_so(struct kg_record *rec, const void *arg) {
     char *suites = kg_xasprintf("KIGO_SUITES=%s", lab.suites);
     struct kg_process_result r = bench(rec, ARGS(NULL), suites);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
-    free(line_with(r.out, "cool.gguf  ", "  tg32 @ d16  1000.00"));
+    free(line_with(r.out, "cool.gguf  ", "  tg32 @ d16      1000.00"));
     free(line_with(r.out, "hot.gguf  ", "  slowed down"));
+    free(line_with(r.out, "cool.gguf  ", "  tg128 @ d32512  1000.00"));
     kg_process_result_free(&r);
     free(suites);
     kg_lab_close(&lab);

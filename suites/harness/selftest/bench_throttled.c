@@ -1,5 +1,5 @@
-/* Speeds of two models, the second on a machine that was slowed down. For suites/integration/test_bench_models; too
- * deep for `kigo bench` to find. */
+/* Speeds of two models, the second on a machine that was slowed down, and of the first in a long context. For
+ * suites/integration/test_bench_models; too deep for `kigo bench` to find. */
 #include "base/size.h"
 #include "suites/harness/case.h"
 
@@ -9,15 +9,16 @@ static void time_tokens(struct kg_record *rec, const void *arg) {
     if (arg) kg_record_timing_invalid(rec);
 }
 
-#define CASE(shape_, arg_)                                                                                             \
+#define CASE(op_, shape_, arg_)                                                                                        \
     {                                                                                                                  \
-        .layer = "bench", .op = "model", .name = "decode", .backend = "cpu", .dtype = "f32", .shape = shape_,          \
+        .layer = "bench", .op = op_, .name = "decode", .backend = "cpu", .dtype = "f32", .shape = shape_,              \
         .run = time_tokens, .arg = arg_                                                                                \
     }
 
 static const struct kg_case CASES[] = {
-    CASE("model=0 cool.gguf prompt=16 tokens=32 ctx=48", NULL),
-    CASE("model=1 hot.gguf prompt=16 tokens=32 ctx=48", "throttled"),
+    CASE("model", "model=0 cool.gguf prompt=16 tokens=32 ctx=48", NULL),
+    CASE("model", "model=1 hot.gguf prompt=16 tokens=32 ctx=48", "throttled"),
+    CASE("long_context", "model=0 cool.gguf prompt=32512 tokens=128 ctx=32768", NULL),
 };
 
 int main(int argc, char **argv) {

@@ -26,8 +26,18 @@
 #define LONG_COLUMNS RUN_COLUMNS ", f.name AS figure, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid"
 #define LIMIT " LIMIT CAST(?9 AS BIGINT)"
 
-#define SQLITE_FROM                                                                                                    \
-    " FROM tcase c JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no) LEFT JOIN env e USING(env_id)"
+/* A row a case that no run has run: its newest result, and how many runs have planned it. Both FROMs are of a case c.
+ */
+#define NEVER_RAN(of_case, of_run, results, same_key, key)                                                             \
+    "SELECT case_key, n_planned, run, status, reason FROM (SELECT c.case_key, b.bundle_id AS run, r.status,"           \
+    " coalesce(r.reason, '') AS reason, count(*) OVER (PARTITION BY c.case_key) AS n_planned, row_number() OVER"       \
+    " (PARTITION BY c.case_key ORDER BY b.started_us DESC, b.bundle_id DESC) AS place FROM tcase c " results " WHERE " \
+    "" of_case " AND " of_run " AND " key " AND r.status IN ('skip', 'norun') AND NOT EXISTS"                          \
+    " (SELECT 1 FROM tcase k " results " WHERE " same_key " AND " of_run                                               \
+    " AND r.status NOT IN ('skip', 'norun'))) newest WHERE place = 1 ORDER BY case_key"
+
+#define SQLITE_RESULTS " JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no) LEFT JOIN env e USING(env_id)"
+#define SQLITE_FROM " FROM tcase c" SQLITE_RESULTS
 #define SQLITE_WHERE " WHERE " KG_FILTER_CASE_SQL " AND " KG_FILTER_RUN_SQL " AND "
 #define SQLITE_ORDER " ORDER BY b.started_us DESC, b.bundle_id DESC, c.case_key"
 #define SQLITE_WIDE(key)                                                                                               \
@@ -40,9 +50,9 @@
 #define SQLITE_KEY "c.case_key = ?8"
 #define SQLITE_PATTERN "c.case_key GLOB ?8"
 
-#define POSTGRES_FROM                                                                                                  \
-    " FROM tcase c JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no, runner_no, month)"                  \
-    " LEFT JOIN env e USING(env_id)"
+#define POSTGRES_RESULTS                                                                                               \
+    " JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no, runner_no, month) LEFT JOIN env e USING(env_id)"
+#define POSTGRES_FROM " FROM tcase c" POSTGRES_RESULTS
 #define POSTGRES_WHERE " WHERE " KG_FILTER_CASE_POSTGRES " AND " KG_FILTER_RUN_POSTGRES " AND "
 #define POSTGRES_ORDER " ORDER BY b.started_us DESC, b.bundle_id COLLATE \"C\" DESC, c.case_key COLLATE \"C\""
 #define POSTGRES_METRICS "m.result_id = r.result_id AND m.runner_no = r.runner_no AND m.month = r.month"
@@ -64,17 +74,24 @@ static const struct kg_sql STATEMENTS[2][2] = {
       { SQLITE_LONG(SQLITE_PATTERN), POSTGRES_LONG(POSTGRES_PATTERN) } },
 };
 
+static const struct kg_sql NEVER_RAN_STATEMENT = {
+    NEVER_RAN(KG_FILTER_CASE_SQL, KG_FILTER_RUN_SQL, SQLITE_RESULTS, "k.case_key = c.case_key", SQLITE_PATTERN) LIMIT,
+    NEVER_RAN(KG_FILTER_CASE_POSTGRES, KG_FILTER_RUN_POSTGRES, POSTGRES_RESULTS,
+              "md5(k.case_key) = md5(c.case_key) AND k.case_key = c.case_key", POSTGRES_PATTERN) " COLLATE \"C\"" LIMIT,
+};
+
 struct history_options {
     struct kg_asked asked;
+    bool never_ran;
     const char *figure;
     struct kg_filter filter;
     struct kg_rows_options format;
     int64_t limit;
 };
 
-static enum kg_status show(const char *key, const struct history_options *o, struct kg_error *err) {
+static enum kg_status show(const char *key, const struct history_options *o, size_t *n_rows, struct kg_error *err) {
     const char *place;
-    const bool is_pattern = strpbrk(key, "*?") != NULL;
+    const bool is_pattern = o->never_ran || strpbrk(key, "*?") != NULL;
     struct kg_history *history = NULL;
     struct kg_filter_args args;
     char limit[32];
@@ -91,10 +108,12 @@ static enum kg_status show(const char *key, const struct history_options *o, str
     rows.for_people = true;
     size_t n_unsound = 0;
     if (status == KG_OK) status = kg_cli_heads_check("history", history, &n_unsound, err);
+    const struct kg_sql *const sql = o->never_ran ? &NEVER_RAN_STATEMENT : &STATEMENTS[is_pattern][o->figure != NULL];
     if (status == KG_OK)
-        status = kg_history_ask(history, &STATEMENTS[is_pattern][o->figure != NULL], args.values,
-                                KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
-    if (status == KG_OK && rows.n_rows == 0)
+        status =
+            kg_history_ask(history, sql, args.values, KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
+    *n_rows = rows.n_rows;
+    if (status == KG_OK && rows.n_rows == 0 && !o->never_ran)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", place, key,
                          is_pattern ? "" : " (* matches any text)");
     if (status == KG_OK) status = kg_rows_print(&rows, err);
@@ -113,6 +132,11 @@ int kg_cmd_history(int argc, char **argv) {
           .value = &o.figure,
           .metavar = "PATTERN",
           .help = "a row for each figure whose name matches (y.max_abs, time.graph.cold, kv.peak)" },
+        { .name = "never-ran",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.never_ran,
+          .help = "only cases that were planned and that no run has run, with the newest reason; exit code 1: there is "
+                  "one" },
         { .name = "limit",
           .letter = 'n',
           .kind = KG_OPTION_INT,
@@ -127,11 +151,12 @@ int kg_cmd_history(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo history",
-        .usage =
-            "CASE [--figure PATTERN] [--limit N] [filters] [--bundles DIR|--history URL] [--json|--csv|--markdown]",
+        .usage = "CASE [--figure PATTERN|--never-ran] [--limit N] [filters] [--bundles DIR|--history URL] "
+                 "[--json|--csv|--markdown]",
         .summary =
             "Shows what a case (a key; * matches any text) gave in every run, newest first: status, worst error\n"
-            "against its limit, first timing (median), largest peak of memory; or figures by name.",
+            "against its limit, first timing (median), largest peak of memory; or figures by name. --never-ran:\n"
+            "what was skipped wherever it was planned, which no green run has proven.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,
@@ -139,9 +164,13 @@ int kg_cmd_history(int argc, char **argv) {
     };
     const char *key;
     struct kg_error err;
+    size_t n_rows = 0;
     int ended;
     if (!kg_cli_parse(&command, argc, argv, &key, 1, &ended)) return ended;
     enum kg_status status = kg_rows_check(&o.format, &err);
-    if (status == KG_OK) status = show(key, &o, &err);
-    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("history", &err);
+    if (status == KG_OK && o.never_ran && o.figure)
+        status = kg_fail(&err, KG_ERR_USAGE, "--figure and --never-ran: a case that never ran has no figures");
+    if (status == KG_OK) status = show(key, &o, &n_rows, &err);
+    if (status != KG_OK) return kg_cli_error("history", &err);
+    return o.never_ran && n_rows > 0 ? KG_EXIT_FAILED : KG_EXIT_OK;
 }

@@ -110,9 +110,11 @@ static char *newest_check(void) {
     return newest;
 }
 
-/* Whether a case may record a comparison that it does not judge: those of mutants, which are to be outside. */
-static bool has_mutants(const char *key) {
-    return strncmp(key, "mutation/", 9) == 0 || strncmp(key, "haiku/judge/", 12) == 0;
+/* Whether a case may record a comparison that it does not judge: those of mutants, which are to be outside, and those
+ * about how comparisons are recorded. */
+static bool judges_otherwise(const char *key) {
+    return strncmp(key, "mutation/", 9) == 0 || strncmp(key, "haiku/judge/", 12) == 0 ||
+           strncmp(key, "unit/compare/", 13) == 0;
 }
 
 static void expect_all_judged(struct kg_record *rec, const struct kg_records *records) {
@@ -122,12 +124,28 @@ static void expect_all_judged(struct kg_record *rec, const struct kg_records *re
         const struct kg_case_records *c = &records->cases[k];
         json_array_foreach(json_object_get(c->result, "errors"), i, error) {
             const bool is_judged = json_is_true(json_object_get(error, "judged"));
-            ck_assert_msg(is_judged || has_mutants(c->key), "%s: %s is compared and not judged", c->key,
+            ck_assert_msg(is_judged || judges_otherwise(c->key), "%s: %s is compared and not judged", c->key,
                           kg_json_text(error, "name"));
             n += is_judged;
         }
     }
     kg_record_metric(rec, "judged", "count", (double)n);
+}
+
+/* Reasons that the code has had since a check that is committed was sealed, by the commit in its name: the records of
+ * that check cannot have them. The next check has, and a row that it does not need is red. */
+static const struct {
+    const char *commit, *comparisons;
+} SAID_LATER[] = {
+    { "-0c81ddc42471-", "tolerance/lowered_step[cuda,f32_kv_f16] nmse" },
+};
+
+static bool is_said_later(const char *dir, const json_t *group) {
+    for (size_t i = 0; i < KG_COUNT_OF(SAID_LATER); i++)
+        if (strstr(dir, SAID_LATER[i].commit) &&
+            strcmp(kg_json_text(group, "comparisons"), SAID_LATER[i].comparisons) == 0)
+            return true;
+    return false;
 }
 
 static void far_ones_say_why(struct kg_record *rec, const void *arg) {
@@ -136,7 +154,7 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     struct kg_records records;
     struct kg_error err;
     const json_t *group;
-    size_t i, n_with_reason = 0, n_without = 0;
+    size_t i, n_with_reason = 0, n_without = 0, n_later = 0;
     char *dir = newest_check();
     (void)arg;
     if (!dir) {
@@ -150,6 +168,10 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
             n_with_reason++;
             continue;
         }
+        if (is_said_later(dir, group)) {
+            n_later++;
+            continue;
+        }
         kg_buffer_printf(&text, "\n%s: nearest is %.3g of %.3g (%s)", kg_json_text(group, "comparisons"),
                          kg_json_number(group, "error", 0), kg_json_number(group, "limit", 0),
                          kg_json_text(group, "why"));
@@ -160,6 +182,8 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     if (n_with_reason == 0) kg_record_skip(rec, "the newest check is of a commit whose limits gave no reasons");
     else {
         kg_record_metric(rec, "far_without_reason", "count", (double)n_without);
+        ck_assert_msg(n_later == KG_COUNT_OF(SAID_LATER), "%s: of %zu rows of SAID_LATER %zu are needed", dir,
+                      KG_COUNT_OF(SAID_LATER), n_later);
         ck_assert_msg(n_without == 0, "%s: %zu limits are over %d times what was measured:%.2000s", dir, n_without,
                       KG_FAR_TIMES, kg_buffer_text(&text));
         expect_all_judged(rec, &records);

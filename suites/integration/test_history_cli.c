@@ -104,6 +104,47 @@ static void history_of_a_case(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+/* Of three runs: case 1 is always skipped, 2 but in the first, 4 but in the last. */
+static void fill_skipped(void *arg, size_t i, struct kg_made_case *c) {
+    const size_t run = *(const size_t *)arg;
+    if (i == 1 || (i == 2 && run > 0) || (i == 4 && run < 2)) c->status = "skip";
+}
+
+static void cases_that_never_ran(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *args[8];
+        size_t cases[3], n;
+    } ASKED[] = {
+        { { "history", "*", "--never-ran" }, { 1 }, 1 },
+        { { "history", "*case_[12]*", "--never-ran" }, { 0 }, 0 }, /* only * and ? are special */
+        { { "history", "*case_?[*", "--never-ran", "--commits", "line~29..line~28" }, { 1, 2, 4 }, 3 },
+        { { "history", "*case_?[*", "--never-ran", "--commits", "line~29..line~27" }, { 1, 2 }, 2 },
+        { { "history", "*", "--never-ran", "--machine", "another" }, { 0 }, 0 },
+    };
+    struct kg_history_lab lab;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    for (size_t run = 0; run < 3; run++)
+        kg_history_lab_runs(&lab, run, 1,
+                            (struct kg_made_run){ .n_cases = N_CASES, .canary = 1, .fill = fill_skipped, .arg = &run });
+    for (size_t i = 0; i < KG_COUNT_OF(ASKED); i++) {
+        json_t *rows = kg_verb_json(lab.root, ASKED[i].args, ASKED[i].n > 0 ? KG_EXIT_FAILED : KG_EXIT_OK);
+        char *dump = json_dumps(rows, JSON_INDENT(1));
+        ck_assert_msg(json_array_size(rows) == ASKED[i].n, "question %zu: %s", i, dump);
+        for (size_t k = 0; k < ASKED[i].n; k++)
+            ck_assert_msg(strcmp(text(json_array_get(rows, k), "case_key"), kg_made_case_key(ASKED[i].cases[k])) == 0,
+                          "question %zu: %s", i, dump);
+        free(dump);
+        json_decref(rows);
+    }
+    json_t *rows = kg_verb_json(lab.root, ASKED[0].args, KG_EXIT_FAILED), *row = json_array_get(rows, 0);
+    ck_assert_int_eq(json_integer_value(json_object_get(row, "n_planned")), 3);
+    ck_assert_str_eq(text(row, "status"), "skip");
+    json_decref(rows);
+    kg_verb_expect(lab.root, ARGS("history", "*", "--never-ran", "--figure", "y.*"), KG_EXIT_USAGE, NULL);
+    kg_history_lab_close(&lab);
+}
+
 static void list_by_filters(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
     struct story story = { .victim = 1 };
@@ -298,14 +339,9 @@ static void lost_commit_names_no_folder(struct kg_record *rec, const void *arg) 
     { .layer = "integration", .op = "history_cli", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(steps_are_found),
-    CASE(history_of_a_case),
-    CASE(list_by_filters),
-    CASE(differences),
-    CASE(confirm_says_what_it_leaves_out),
-    CASE(regress_by_exit_code),
-    CASE(words_are_kept),
-    CASE(lost_commit_names_no_folder),
+    CASE(steps_are_found),      CASE(history_of_a_case), CASE(cases_that_never_ran),
+    CASE(list_by_filters),      CASE(differences),       CASE(confirm_says_what_it_leaves_out),
+    CASE(regress_by_exit_code), CASE(words_are_kept),    CASE(lost_commit_names_no_folder),
 };
 
 int main(int argc, char **argv) {

@@ -514,7 +514,7 @@ static void add(struct kg_case_list *list, const char *name, struct model_case c
     add_to(list, "model", name, c, model, has_dtype, run);
 }
 
-/* Minutes a model: cases of their own name, which a filter chooses. */
+/* Minutes a model: a filter has to choose them. */
 static void add_contexts(struct kg_case_list *list, const char *backend, const char *path, const char *model) {
     static const uint32_t CONTEXTS[] = { 8192, 32768, 131072 };
     struct model_case c = { .backend = backend, .precision = KG_PRECISION_F16, .path = path };

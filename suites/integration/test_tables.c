@@ -340,8 +340,8 @@ static void llama_cpp_from_records(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
-/* The README's table: a row a model that some run measured, with the GPU, each from the newest run with llama.cpp beside
- * it, or else the newest, runs named once; a star where the GPU was slowed down; the counts of the newest run of
+/* The README's table: a row a model that some run measured, with the GPU, each from the newest run with llama.cpp
+ * beside it, or else the newest, runs named once; a star where the GPU was slowed down; the counts of the newest run of
  * tolerance cases. */
 static void headline_from_records(struct kg_record *rec, const void *arg) {
     static const char PAGE[] = "<!-- kigo:begin headline -->\n<!-- kigo:end -->\n";

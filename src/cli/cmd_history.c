@@ -26,13 +26,12 @@
 #define LONG_COLUMNS RUN_COLUMNS ", f.name AS figure, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid"
 #define LIMIT " LIMIT CAST(?9 AS BIGINT)"
 
-/* A row a case that no run has run: its newest result, and how many runs have planned it. Both FROMs are of a case c.
- */
+/* A row a case that no run has run: its newest result, and how many runs have planned it. */
 #define NEVER_RAN(of_case, of_run, results, same_key, key)                                                             \
     "SELECT case_key, n_planned, run, status, reason FROM (SELECT c.case_key, b.bundle_id AS run, r.status,"           \
     " coalesce(r.reason, '') AS reason, count(*) OVER (PARTITION BY c.case_key) AS n_planned, row_number() OVER"       \
-    " (PARTITION BY c.case_key ORDER BY b.started_us DESC, b.bundle_id DESC) AS place FROM tcase c " results " WHERE " \
-    "" of_case " AND " of_run " AND " key " AND r.status IN ('skip', 'norun') AND NOT EXISTS"                          \
+    " (PARTITION BY c.case_key ORDER BY b.started_us DESC, b.bundle_id DESC) AS place FROM tcase c " results           \
+    " WHERE " of_case " AND " of_run " AND " key " AND r.status IN ('skip', 'norun') AND NOT EXISTS"                   \
     " (SELECT 1 FROM tcase k " results " WHERE " same_key " AND " of_run                                               \
     " AND r.status NOT IN ('skip', 'norun'))) newest WHERE place = 1 ORDER BY case_key"
 
@@ -89,6 +88,12 @@ struct history_options {
     int64_t limit;
 };
 
+static bool count_row(void *n, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    (void)n_columns, (void)names;
+    *(size_t *)n += cells != NULL; /* NULL: there are no rows */
+    return true;
+}
+
 static enum kg_status show(const char *key, const struct history_options *o, size_t *n_rows, struct kg_error *err) {
     const char *place;
     const bool is_pattern = o->never_ran || strpbrk(key, "*?") != NULL;
@@ -113,7 +118,12 @@ static enum kg_status show(const char *key, const struct history_options *o, siz
         status =
             kg_history_ask(history, sql, args.values, KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
     *n_rows = rows.n_rows;
-    if (status == KG_OK && rows.n_rows == 0 && !o->never_ran)
+    size_t n_planned = rows.n_rows;
+    args.values[KG_FILTER_ARGS + 1] = "1";
+    if (status == KG_OK && o->never_ran && n_planned == 0)
+        status = kg_history_ask(history, &STATEMENTS[true][false], args.values, KG_FILTER_ARGS + 2, count_row,
+                                &n_planned, err);
+    if (status == KG_OK && n_planned == 0)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", place, key,
                          is_pattern ? "" : " (* matches any text)");
     if (status == KG_OK) status = kg_rows_print(&rows, err);

@@ -17,7 +17,7 @@ struct kg_model_work kg_decode_work(bool long_context) {
 }
 
 struct kg_model_work kg_context_work(uint32_t n_ctx) {
-    const uint32_t n_tokens = kg_bench_quick() ? 32 : 128;
+    const uint32_t n_tokens = 128;
     return (struct kg_model_work){ .n_prompt = n_ctx - 2 * n_tokens, .n_tokens = n_tokens, .n_ctx = n_ctx };
 }
 

@@ -134,6 +134,7 @@ void kg_fleet_asks_as_a_folder(struct kg_record *rec, const void *arg) {
         { { "history", "*_1?[*", "--never-ran", "--machine", "made" }, false },
         { { "history", "*", "--never-ran", "--commits", "HEAD~2..HEAD~1", "--repo", "@" }, false },
         { { "history", "*case_1[*", "--never-ran" }, false },
+        { { "history", "case_1", "--never-ran" }, false }, /* there is none */
         { { "query", RUNS }, true },
         { { "query", FIGURES }, false },
         { { "query", FAILURES }, false },

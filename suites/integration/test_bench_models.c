@@ -206,6 +206,32 @@ static void model_alone(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Only a filter asks for long contexts, and no quick run has them. */
+static void long_contexts_by_filter(struct kg_record *rec, const void *arg) {
+    static const char KEYS[] = "bench/long_context/decode[cuda,f16," SHAPE_OF(
+        "prompt=7936 tokens=128 ctx=8192") "]\n"
+                                           "bench/long_context/decode[cuda,f16," SHAPE_OF(
+                                               "prompt=32512 tokens=128 ctx=32768") "]\n"
+                                                                                    "bench/long_context/"
+                                                                                    "decode[cuda,f16," SHAPE_OF(
+                                                                                        "prompt=130816 tokens=128 "
+                                                                                        "ctx=131072") "]\n";
+    static const char *const VARIABLES[] = { "KIGO_BENCH=", NULL };
+    static const char FILTER[] = "bench/long_context/*";
+    const char *file = kg_fixture_path(FILE_OF_MODEL);
+    (void)arg;
+    struct kg_process_result r = kg_run_kigo(rec, ARGS("bench", "--list", "-m", file, "--filter", FILTER),
+                                             (struct kg_process){ .env = VARIABLES });
+    ck_assert_str_eq(r.out, KEYS);
+    kg_process_result_free(&r);
+    r = kg_run_kigo(rec, ARGS("bench", "--list", "-m", file), (struct kg_process){ .env = VARIABLES });
+    ck_assert(strstr(r.out, "bench/model/decode[cuda,f16,") && !strstr(r.out, "long_context"));
+    kg_process_result_free(&r);
+    r = kg_run_kigo(rec, ARGS("bench", "--quick", "--list", "-m", file, "--filter", FILTER), (struct kg_process){ 0 });
+    ck_assert(!strstr(r.out, "long_context/decode"));
+    kg_process_result_free(&r);
+}
+
 #define COLD(model) "bench/model/cold_start[cpu,f32,model=0 " model " prompt=20 tokens=1 ctx=21]"
 
 /* The whole of a start and its parts, each of every process; the load with its bytes. */
@@ -431,6 +457,7 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "peer_beside", .run = peer_beside },
         { .name = "model_alone", .run = model_alone },
+        { .name = "long_contexts_by_filter", .run = long_contexts_by_filter },
         { .name = "cold_start_in_parts", .run = cold_start_in_parts },
         { .name = "cold_start_beside", .run = cold_start_beside },
         { .name = "cold_start_that_fails", .run = cold_start_that_fails },

@@ -4,6 +4,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/staging.h"
+#include "kernels/weights_room.h"
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
@@ -65,6 +66,7 @@ static void cuda_close(struct kg_backend *backend) {
     kg_cuda_gemm_close(cuda);
     (void)cudaFree(cuda->step_memory);
     kg_staging_close(cuda);
+    kg_weights_rooms_free(cuda);
     if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
     (void)cudaGetLastError();
     kg_memory_destroy(&cuda->base.memory);
@@ -115,8 +117,10 @@ static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag 
     made.tag = tag;
     if (size_bytes > 0) {
         const struct kg_cuda_held lock(backend);
-        const cudaError_t code =
-            size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&made.data, size_bytes);
+        if (tag == KG_MEMORY_WEIGHTS) made.data = kg_weights_room_take(lock.cuda, size_bytes);
+        const cudaError_t code = made.data                              ? cudaSuccess
+                                 : size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation
+                                                                        : cudaMalloc(&made.data, size_bytes);
         if (code == cudaErrorMemoryAllocation) return fail_no_memory(backend, size_bytes, what, err);
         if (code != cudaSuccess) return kg_cuda_fail(err, what, code);
         kg_memory_add(&backend->memory, &made);
@@ -131,7 +135,7 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
         (void)wait_for_stream(lock.cuda);
         kg_mxfp4_drop_ranges(lock.cuda, block->data, block->size_bytes);
         kg_memory_remove(&backend->memory, block);
-        (void)cudaFree(block->data);
+        if (!kg_weights_room_give(lock.cuda, block->data)) (void)cudaFree(block->data);
         (void)cudaGetLastError();
     }
     *block = (struct kg_block){};
@@ -162,6 +166,18 @@ static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_err
 static void begin_gemm(struct kg_backend *backend) {
     const struct kg_cuda_held lock(backend);
     kg_cuda_gemm_begin(lock.cuda);
+}
+
+static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t size_bytes, struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    if (size_bytes == 0) {
+        kg_weights_room_close(lock.cuda);
+        return KG_OK;
+    }
+    const cudaError_t code =
+        size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation : kg_weights_room_open(lock.cuda, size_bytes);
+    if (code == cudaErrorMemoryAllocation) return fail_no_memory(backend, size_bytes, "the weights", err);
+    return kg_cuda_status(err, "the weights", code);
 }
 
 static enum kg_status cuda_import_weights(struct kg_backend *backend, const void *host, uint64_t size_bytes,
@@ -212,6 +228,7 @@ extern "C" const struct kg_backend_ops kg_cuda_ops = {
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,
+    .reserve_weights = cuda_reserve_weights,
     .import_weights = cuda_import_weights,
     .repack_weight = locked<kg_cuda_repack_weight>::call,
     .free = cuda_free,

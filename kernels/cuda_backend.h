@@ -42,9 +42,10 @@ struct kg_cuda_backend {
     struct kg_backend base; /* first: a struct kg_backend * is one of these */
     pthread_mutex_t lock;   /* recursive: a table's replacement entry may call the original */
     cudaStream_t stream;
-    struct kg_gemm *gemm;                 /* NULL until a session needs it (gemm.h) */
-    struct kg_gemm_opening *gemm_opening; /* NULL unless a thread is about to open it */
-    struct kg_staging *staging;           /* pinned, for copies (staging.h) */
+    struct kg_gemm *gemm;                  /* NULL until a session needs it (gemm.h) */
+    struct kg_gemm_opening *gemm_opening;  /* NULL unless a thread is about to open it */
+    struct kg_staging *staging;            /* pinned, for copies (staging.h) */
+    struct kg_weights_room *weights_rooms; /* allocations that weights lie in, the newest first (weights_room.h) */
     int device;
     int n_sms;
     int compute_capability; /* 90 for 9.0 */

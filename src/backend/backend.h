@@ -68,6 +68,10 @@ struct kg_backend_ops {
      * size of 0 gives an empty block. Every one that allocates counts in backend->memory. */
     enum kg_status (*alloc)(struct kg_backend *backend, enum kg_memory_tag tag, uint64_t size_bytes, const char *what,
                             struct kg_block *block, struct kg_error *err);
+    /* Optional, NULL if there is none: blocks with the tag weights lie in one allocation of so many bytes, in the order
+     * in which they are asked for, 256-byte aligned, until it is called again; what does not fit lies elsewhere. 0: no
+     * more do. */
+    enum kg_status (*reserve_weights)(struct kg_backend *backend, uint64_t size_bytes, struct kg_error *err);
     /* A block (tag weights) with the bytes of host memory, which stays valid and unchanged as long as the block if
      * weights_in_place, and only during the call otherwise. */
     enum kg_status (*import_weights)(struct kg_backend *backend, const void *host, uint64_t size_bytes,

@@ -69,6 +69,7 @@ enum { MAX_TENSORS = 256 };
 static struct given {
     char name[64];
     const void *data;
+    uint64_t size_bytes;
     bool is_vector;
     void *changed; /* the host's copy with another byte, which a back end may use in place */
 } given[MAX_TENSORS];
@@ -95,13 +96,17 @@ static enum kg_status seen_import(struct kg_backend *backend, const void *host, 
     }
     const enum kg_status status = original->import_weights(backend, host, size_bytes, what, block, err);
     g->data = block->data;
+    g->size_bytes = size_bytes;
     return status;
 }
 
 static enum kg_status seen_alloc(struct kg_backend *backend, enum kg_memory_tag tag, uint64_t size_bytes,
                                  const char *what, struct kg_block *block, struct kg_error *err) {
     const enum kg_status status = original->alloc(backend, tag, size_bytes, what, block, err);
-    if (!status && tag == KG_MEMORY_WEIGHTS) add_given(what, true)->data = block->data;
+    if (status || tag != KG_MEMORY_WEIGHTS) return status;
+    struct given *g = add_given(what, true);
+    g->data = block->data;
+    g->size_bytes = size_bytes;
     return status;
 }
 
@@ -161,9 +166,20 @@ static bool same_vector(const struct kg_gguf_tensor *t, const void *held) {
     return same;
 }
 
+/* How many tensors do not lie behind the one before them, in lines of 256 bytes. */
+static size_t count_strays(void) {
+    enum { LINE_BYTES = 256 };
+    size_t n = 0;
+    for (size_t i = 1; i < n_given; i++) {
+        const uint64_t lines = (given[i - 1].size_bytes + LINE_BYTES - 1) / LINE_BYTES;
+        n += (const char *)given[i].data != (const char *)given[i - 1].data + lines * LINE_BYTES;
+    }
+    return n;
+}
+
 /* Loads the model and looks at every tensor: how many differ, and the last of them. */
 struct seen {
-    size_t n_tensors, n_other, n_repacked;
+    size_t n_tensors, n_other, n_repacked, n_strays;
     char other[64];
 };
 static struct seen look(const char *path, const char *backend_name, const char *changed) {
@@ -181,6 +197,7 @@ static struct seen look(const char *path, const char *backend_name, const char *
     kg_must(kg_model_load(path, backend, NULL, &model, &err), &err);
     kg_must(kg_gguf_open(path, &gguf, &err), &err);
     seen.n_tensors = kg_gguf_n_tensors(gguf);
+    seen.n_strays = ops.reserve_weights ? count_strays() : 0;
     for (size_t i = 0; i < seen.n_tensors; i++) {
         const struct kg_gguf_tensor *t = kg_gguf_tensor_at(gguf, i);
         const struct given *g = given_of(t);
@@ -214,6 +231,8 @@ static void memory_is_the_file(struct kg_record *rec, const void *arg) {
     const struct seen right = look(path, c->backend, NULL);
     ck_assert_msg(right.n_other == 0, "%zu of %zu tensors are not as in the file, the last %s", right.n_other,
                   right.n_tensors, right.other);
+    ck_assert_msg(right.n_strays == 0, "%zu of %zu tensors do not lie behind the one before", right.n_strays,
+                  right.n_tensors);
     const struct seen wrong = look(path, c->backend, "token_embd.weight");
     ck_assert_msg(wrong.n_other == 1 && strcmp(wrong.other, "token_embd.weight") == 0,
                   "a changed token_embd.weight: %zu tensors differ, %s", wrong.n_other, wrong.other);

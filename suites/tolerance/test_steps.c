@@ -16,18 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys that a step sees at the edges of its splits (64 keys in float32, 256 in float16), of what readers merge (2
- * splits), and of 7, 8 and 16 warps of 32 keys. */
+/* Keys that a step sees at the edges of its splits (64 keys in float32; 256 in float16, 224 of three and more), of what
+ * readers merge (2 splits), and of 7, 8 and 16 warps of 32 keys. */
 static const uint32_t LENGTHS[] = { 16, 17, 64, 65, 128, 129, 192, 193, 224, 225, 256, 257, 448, 512, 513, 520 };
 
 /* Models whose contexts are too long to be looked at but at their own lengths, ascending. A split is 64 keys in
- * float32, 256 in float16; a warp merges 32 splits at a time, and there are as many as blocks for each KV head: on 132
- * multiprocessors, 32 and 33 splits in either precision and all 132, and more than all four of 32 KV heads. */
+ * float32, 224 in float16; a warp merges 32 splits with a packet a lane, 64 or 96 at a time, and there are as many as
+ * blocks for each KV head: on 132 multiprocessors, 32 and 33 splits in either precision and all 132, and more than all
+ * four of 32 KV heads. */
 static const struct edges {
     const char *model;
     uint32_t lengths[8];
 } EDGES[] = {
-    { "long_past_32_splits", { 2048, 2049, 2112, 2113, 8192, 8193, 8448, 8456 } },
+    { "long_past_32_splits", { 2048, 2049, 2112, 2113, 7168, 7169, 8448, 8456 } },
     { "long_all_splits_32_kv_heads", { 1024, 1025, 1028, 1280, 1296 } },
 };
 

@@ -116,13 +116,11 @@ template <int D> struct fragments {
         return 2 * t + i % 2 + i / 2 * 8;
     }
 
-    __device__ __forceinline__ void load(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
-                                         uint32_t first) {
+    __device__ __forceinline__ void load_keys(const consumer<__half, D> &c, const kg_persistent_layer &layer,
+                                              const job &j, uint32_t first) {
         const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4, head_dim = c.p.head_dim;
         const uint32_t end = min(j.end, j.position);
-        const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
-        const __half *keys = static_cast<const __half *>(layer.k_cache) + plane;
-        const __half *values = static_cast<const __half *>(layer.v_cache) + plane;
+        const __half *keys = static_cast<const __half *>(layer.k_cache) + (size_t)j.kv_head * c.p.n_ctx * head_dim;
 #pragma unroll
         for (int n = 0; n < 2; n++)
 #pragma unroll
@@ -132,6 +130,13 @@ template <int D> struct fragments {
                 if (key < end && dim < head_dim)
                     k[n][u] = *reinterpret_cast<const packed<8> *>(keys + (size_t)key * head_dim + dim);
             }
+    }
+
+    __device__ __forceinline__ void load_values(const consumer<__half, D> &c, const kg_persistent_layer &layer,
+                                                const job &j, uint32_t first) {
+        const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4, head_dim = c.p.head_dim;
+        const uint32_t end = min(j.end, j.position);
+        const __half *values = static_cast<const __half *>(layer.v_cache) + (size_t)j.kv_head * c.p.n_ctx * head_dim;
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -143,8 +148,8 @@ template <int D> struct fragments {
             }
     }
 
-    /* Replaces the position's own key and value if they are among these. */
-    __device__ __forceinline__ void patch(const consumer<__half, D> &c, const job &j, uint32_t first) {
+    /* Replace the position's own key, and its value, if they are among these. */
+    __device__ __forceinline__ void patch_keys(const consumer<__half, D> &c, const job &j, uint32_t first) {
         const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
         if (j.position < first || j.position >= first + TILE_KEYS) return;
 #pragma unroll
@@ -153,6 +158,11 @@ template <int D> struct fragments {
             for (int u = 0; u < D / 32; u++)
                 if (first + 8 * n + g == j.position)
                     k[n][u] = *reinterpret_cast<const packed<8> *>(c.s.k_new + 32 * u + 8 * t);
+    }
+
+    __device__ __forceinline__ void patch_values(const consumer<__half, D> &c, const job &j, uint32_t first) {
+        const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
+        if (j.position < first || j.position >= first + TILE_KEYS) return;
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -160,6 +170,13 @@ template <int D> struct fragments {
                 if (first + key_of(i, t) == j.position)
                     v[i][u] = *reinterpret_cast<const packed<TOGETHER> *>(c.s.v_new + (8 * u + g) * TOGETHER);
     }
+};
+
+/* Of 16 keys, as the second operand of the product with their values; what earlier values of heads 2t and 2t + 1 are
+ * multiplied by. */
+struct tile_weights {
+    unsigned low, high;
+    float even, odd;
 };
 
 /* The online softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the
@@ -179,8 +196,8 @@ template <int D> struct running {
                 for (int e = 0; e < 4; e++) value[u][i][e] = 0;
     }
 
-    __device__ __forceinline__ void add(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
-                                        uint32_t first) {
+    __device__ __forceinline__ tile_weights weigh(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
+                                                  uint32_t first) {
         const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
         float score[2][2];
 #pragma unroll
@@ -208,8 +225,11 @@ template <int D> struct running {
         for (int n = 0; n < 2; n++)
 #pragma unroll
             for (int i = 0; i < 2; i++) weight += w[n][i] = weight_of<__half>(score[n][i], now);
-        const unsigned b0 = kg_pack_halves(w[0][0], w[0][1]), b1 = kg_pack_halves(w[1][0], w[1][1]);
-        const float even = __shfl_sync(0xFFFFFFFFu, shrink, 8 * t), odd = __shfl_sync(0xFFFFFFFFu, shrink, 8 * t + 4);
+        return { kg_pack_halves(w[0][0], w[0][1]), kg_pack_halves(w[1][0], w[1][1]),
+                 __shfl_sync(0xFFFFFFFFu, shrink, 8 * t), __shfl_sync(0xFFFFFFFFu, shrink, 8 * t + 4) };
+    }
+
+    __device__ __forceinline__ void add(const fragments<D> &f, const tile_weights &w) {
 #pragma unroll
         for (int u = 0; u < PARTS; u++)
 #pragma unroll
@@ -221,8 +241,8 @@ template <int D> struct running {
                                               __byte_perm(low[1], high[1], 0x5410),
                                               __byte_perm(low[1], high[1], 0x7632) };
                 float(&sum)[4] = value[u][i];
-                sum[0] *= even, sum[1] *= odd, sum[2] *= even, sum[3] *= odd;
-                kg_mma_16x8x16(sum, of_dims, b0, b1);
+                sum[0] *= w.even, sum[1] *= w.odd, sum[2] *= w.even, sum[3] *= w.odd;
+                kg_mma_16x8x16(sum, of_dims, w.low, w.high);
             }
     }
 
@@ -252,14 +272,19 @@ __device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const k
     running<D> state;
     fragments<D> f;
     uint32_t first = j.begin + c.warp * TILE_KEYS;
-    f.load(c, layer, j, first);
+    f.load_keys(c, layer, j, first);
+    f.load_values(c, layer, j, first);
     stage_heads(c, j, epoch);
     state.clear();
     while (first < j.end) {
-        f.patch(c, j, first);
-        state.add(c, f, j, first);
-        first += CONSUMER_WARPS * TILE_KEYS;
-        if (first < j.end) f.load(c, layer, j, first);
+        const uint32_t then = first + CONSUMER_WARPS * TILE_KEYS;
+        f.patch_keys(c, j, first);
+        const tile_weights weights = state.weigh(c, f, j, first);
+        if (then < j.end) f.load_keys(c, layer, j, then); /* in flight while values are added */
+        f.patch_values(c, j, first);
+        state.add(f, weights);
+        if (then < j.end) f.load_values(c, layer, j, then); /* and these while keys are scored */
+        first = then;
     }
     state.put(c, j);
 }
@@ -382,8 +407,10 @@ __device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persist
     }
 }
 
-/* Many splits: each block merges some pairs of elements, a warp a pair at a time, lanes the splits. */
+/* Many splits: each block merges some pairs of elements, a warp a pair at a time, lanes the splits. A lane's packets of
+ * several splits are in flight together: each trip to L2 would be one of every layer. */
 template <typename T, int D> __device__ __forceinline__ void merge_splits(const consumer<T, D> &c, uint32_t epoch) {
+    constexpr int AT_ONCE = D > 96 ? 2 : 3; /* as registers are left */
     const kg_persistent_program &p = c.p;
     const uint32_t end = c.s.merge_begin + c.s.merge_n, half = p.head_dim / 2;
     for (uint32_t at = c.s.merge_begin + c.warp; at < end; at += CONSUMER_WARPS) {
@@ -397,18 +424,26 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
             weight = weight * own + other_weight * other;
             value = make_float2(value.x * own + x * other, value.y * own + y * other);
         };
-        for (uint32_t s = c.lane; s < p.n_splits; s += WARP) {
-            const size_t of_split = (size_t)s * p.n_heads + head;
-            packet_pair of_head, of_value;
+        for (uint32_t s = c.lane; s < p.n_splits; s += AT_ONCE * WARP) {
+            packet_pair of_head[AT_ONCE], of_value[AT_ONCE]; /* past the last split, the last again */
             uint32_t n_polls = 0;
-            bool there = false;
-            while (!there) {
-                of_head.load(p.packets.weight + of_split * 2);
-                of_value.load(p.packets.partial + (of_split * half + at % half) * 2);
-                there = of_head.is_from(epoch) && of_value.is_from(epoch);
-                if (!there) count_poll(n_polls);
+            bool all = false;
+            while (!all) {
+                all = true;
+#pragma unroll
+                for (int k = 0; k < AT_ONCE; k++) {
+                    const size_t of_split = (size_t)min(s + k * WARP, p.n_splits - 1) * p.n_heads + head;
+                    of_head[k].load(p.packets.weight + of_split * 2);
+                    of_value[k].load(p.packets.partial + (of_split * half + at % half) * 2);
+                }
+#pragma unroll
+                for (int k = 0; k < AT_ONCE; k++) all = all && of_head[k].is_from(epoch) && of_value[k].is_from(epoch);
+                if (!all) count_poll(n_polls);
             }
-            add(of_head.floats().x, of_head.floats().y, of_value.floats().x, of_value.floats().y);
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                if (s + k * WARP < p.n_splits)
+                    add(of_head[k].floats().x, of_head[k].floats().y, of_value[k].floats().x, of_value[k].floats().y);
         }
 #pragma unroll
         for (int apart = WARP / 2; apart > 0; apart /= 2)

@@ -325,13 +325,15 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     return map->n_bytes;
 }
 
-/* Splits the keys that the position sees: by min_keys_per_split, into max_splits at most; then the query heads, where
- * there are blocks left. */
+/* Splits the keys that the position sees: by min_keys_per_split, or, where a merge of many splits comes anyway, by what
+ * a block's warps score in one iteration, into max_splits at most; then the query heads, where there are blocks left. */
 static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     const uint32_t least = p->min_keys_per_split, n_past = position + 1;
+    const uint32_t at_once = p->is_f16 ? CONSUMER_WARPS * TILE_KEYS : least;
     p->first_key = p->window > 0 && n_past > p->window ? n_past - p->window : 0;
     const uint32_t n_keys = n_past - p->first_key;
     p->n_splits = (n_keys + least - 1) / least;
+    if (p->n_splits > KG_PERSISTENT_MAX_DIRECT) p->n_splits = (n_keys + at_once - 1) / at_once;
     if (p->n_splits > p->max_splits) p->n_splits = p->max_splits;
     p->keys_per_split = (n_keys + p->n_splits - 1) / p->n_splits;
     p->n_splits = (n_keys + p->keys_per_split - 1) / p->keys_per_split;

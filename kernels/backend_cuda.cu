@@ -3,6 +3,7 @@
 #include "kernels/decode/lower.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/mxfp4/mxfp4.h"
+#include "kernels/preload.h"
 #include "kernels/staging.h"
 #include "kernels/weights_room.h"
 #include <algorithm>
@@ -63,6 +64,7 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
 static void cuda_close(struct kg_backend *backend) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
+    kg_preload_end(cuda);
     kg_cuda_gemm_close(cuda);
     (void)cudaFree(cuda->step_memory);
     kg_staging_close(cuda);
@@ -162,18 +164,15 @@ static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_err
     return KG_OK;
 }
 
-/* A session with these weights is going to ask for it. */
-static void begin_gemm(struct kg_backend *backend) {
-    const struct kg_cuda_held lock(backend);
-    kg_cuda_gemm_begin(lock.cuda);
-}
-
 static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t size_bytes, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
     if (size_bytes == 0) {
         kg_weights_room_close(lock.cuda);
         return KG_OK;
     }
+    /* what a session with these weights is going to ask for */
+    kg_preload_begin(lock.cuda);
+    kg_cuda_gemm_begin(lock.cuda, size_bytes);
     const cudaError_t code =
         size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation : kg_weights_room_open(lock.cuda, size_bytes);
     if (code == cudaErrorMemoryAllocation) return fail_no_memory(backend, size_bytes, "the weights", err);
@@ -182,7 +181,6 @@ static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t 
 
 static enum kg_status cuda_import_weights(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                           const char *what, struct kg_block *block, struct kg_error *err) {
-    begin_gemm(backend);
     struct kg_block made;
     enum kg_status status = cuda_alloc(backend, KG_MEMORY_WEIGHTS, size_bytes, what, &made, err);
     if (status) return status;

@@ -34,7 +34,9 @@ struct kg_cuda_step {
 struct kg_gemm;
 struct kg_gemm_opening;
 struct kg_mxfp4_range;
+struct kg_preloading;
 struct kg_staging;
+struct kg_weights_room;
 /* Of products of many rows (mxfp4/gemm.cu, gemm/blocks.cu). */
 enum { KG_MXFP4_KERNELS = 8, KG_BLOCK_KERNELS = 24, KG_MAX_SPLIT = 8 };
 
@@ -44,6 +46,7 @@ struct kg_cuda_backend {
     cudaStream_t stream;
     struct kg_gemm *gemm;                  /* NULL until a session needs it (gemm.h) */
     struct kg_gemm_opening *gemm_opening;  /* NULL unless a thread is about to open it */
+    struct kg_preloading *preloading;      /* NULL unless a thread loads kernels (preload.h) */
     struct kg_staging *staging;            /* pinned, for copies (staging.h) */
     struct kg_weights_room *weights_rooms; /* allocations that weights lie in, the newest first (weights_room.h) */
     int device;

@@ -1,6 +1,7 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = \
-	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/staging.cu kernels/timing.cu kernels/weights_room.cu \
+	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/preload.cu kernels/staging.cu \
+	kernels/timing.cu kernels/weights_room.cu \
 	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/few_keys.cu \
 	kernels/attention/prefill.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
@@ -10,8 +11,8 @@ cuda_sources = \
 	kernels/decode/lower.cu \
 	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/repacked.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
-	kernels/gemm/blocks.cu kernels/gemm/few_outputs.cu kernels/gemm/few_rows.cu kernels/gemm/gated.cu \
-	kernels/gemm/gemm.cu \
+	kernels/gemm/blocks.cu kernels/gemm/few_outputs.cu kernels/gemm/few_rows.cu kernels/gemm/few_rows_f32.cu \
+	kernels/gemm/gated.cu kernels/gemm/gemm.cu \
 	kernels/gemv/gemv.cu \
 	kernels/mxfp4/experts.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
 	kernels/mxfp4/repack.cu \
@@ -22,7 +23,7 @@ cuda_sources = \
 	kernels/prefill/fusions.cu kernels/prefill/heads.cu \
 	kernels/ptx/tensor_map.cu
 cuda_headers = \
-	kernels/cuda_backend.h kernels/staging.h kernels/weights_room.h \
+	kernels/cuda_backend.h kernels/preload.h kernels/staging.h kernels/weights_room.h \
 	kernels/attention/attention.cuh \
 	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
@@ -36,8 +37,7 @@ cuda_headers = \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \
 	kernels/gemm/block_operand.cuh kernels/gemm/blocks.cuh kernels/gemm/blocks.h kernels/gemm/few_outputs.h \
-	kernels/gemm/few_rows.h \
-	kernels/gemm/gated.h \
+	kernels/gemm/few_rows.h kernels/gemm/few_rows_f32.h kernels/gemm/gated.h \
 	kernels/gemm/gemm.h kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
 	kernels/mxfp4/experts.cuh kernels/mxfp4/experts_plan.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \

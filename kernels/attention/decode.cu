@@ -17,6 +17,9 @@
 #include "kernels/attention/sdpa/split.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/block/softmax_state.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(attention_decode)
 
 using namespace kg_sdpa_mma;
 

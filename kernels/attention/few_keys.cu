@@ -15,10 +15,13 @@
 #include "kernels/attention/attention.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/block/softmax_state.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include <cstddef>
+
+KG_PRELOADED(attention_few_keys)
 
 constexpr int THREADS = 256, N_WARPS = THREADS / KG_WARP, HEADS = N_WARPS, CLUSTER = 8, DIMS = 64;
 

@@ -17,6 +17,9 @@
  */
 #include "kernels/decode/block_codes.cuh"
 #include "kernels/decode/operand.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(decode_blocks)
 
 using namespace kg_step_product;
 using namespace kg_block_codes;

@@ -12,6 +12,9 @@
 #include "kernels/block/rotation.cuh"
 #include "kernels/decode/fusions.h"
 #include "kernels/decode/persistent/step.h"
+#include "kernels/preload.h"
+
+KG_PRELOADED(decode_decode_step)
 
 enum { TABLE_THREADS = 128 };
 

@@ -10,7 +10,10 @@
 #include "kernels/block/reduce.cuh"
 #include "kernels/block/rmsnorm.cuh"
 #include "kernels/decode/launches.h"
+#include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
+
+KG_PRELOADED(decode_heads)
 
 constexpr uint32_t WARPS = 4, THREADS = WARPS * KG_WARP, MAX_DIM = 256, LANE_ELEMS = MAX_DIM / KG_WARP;
 

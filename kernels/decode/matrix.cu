@@ -15,7 +15,10 @@
  * warps share a pair. The epilogue warp loads the operands of f meanwhile, and then computes f of all pairs. */
 #include "kernels/block/bfloat16.cuh"
 #include "kernels/decode/matrix.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/mma.cuh"
+
+KG_PRELOADED(decode_matrix)
 
 using namespace kg_step_product;
 

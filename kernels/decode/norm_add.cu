@@ -9,7 +9,10 @@
 #include "kernels/block/reduce.cuh"
 #include "kernels/block/rmsnorm.cuh"
 #include "kernels/decode/launches.h"
+#include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
+
+KG_PRELOADED(decode_norm_add)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

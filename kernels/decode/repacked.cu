@@ -13,6 +13,9 @@
 #include "kernels/decode/operand.cuh"
 #include "kernels/mxfp4/layout.cuh"
 #include "kernels/mxfp4/mxfp4.h"
+#include "kernels/preload.h"
+
+KG_PRELOADED(decode_repacked)
 
 using namespace kg_step_product;
 using namespace kg_mxfp4;

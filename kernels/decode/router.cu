@@ -14,11 +14,14 @@
 #include "kernels/block/precision.cuh"
 #include "kernels/block/rmsnorm.cuh"
 #include "kernels/block/router.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/decode/launches.h"
 
 extern "C" {
 #include "ops/router.h"
+
+KG_PRELOADED(decode_router)
 }
 
 constexpr uint32_t CLUSTER = 8, N_WARPS = 8, THREADS = N_WARPS * KG_WARP, PARTS = 2, AT_ONCE = N_WARPS / PARTS;

@@ -3,7 +3,10 @@
 #include "kernels/gemm/blocks.h"
 #include "kernels/gemm/blocks.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/tensor_map.h"
+
+KG_PRELOADED(gemm_blocks)
 
 namespace kg_block_gemm {
 

@@ -6,9 +6,12 @@
  * the other), then blocks' sums, in the order of blocks. */
 #include "kernels/gemm/few_outputs.h"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/async_copy.cuh"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
+
+KG_PRELOADED(gemm_few_outputs)
 
 enum { TILE = 8, ROWS = 16, OUTPUTS = 32, VECTOR = 4, ALIGNED_COLUMNS = 8, LANES = 32 };
 enum { WARPS = ROWS / TILE * (OUTPUTS / TILE), THREADS = WARPS * LANES, SUMS = ROWS * OUTPUTS };

@@ -5,12 +5,15 @@
  * warpgroup has two halves of 64 outputs: neighbours, or the gates and the ups of the same 64 outputs. */
 #include "kernels/gemm/few_rows.h"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/tensor_map.h"
 #include "kernels/ptx/tma.cuh"
 #include "kernels/ptx/wgmma.cuh"
+
+KG_PRELOADED(gemm_few_rows)
 
 namespace kg_few_rows {
 

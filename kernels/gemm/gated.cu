@@ -6,11 +6,14 @@
  * both matrices at a time, to a ring. */
 #include "kernels/gemm/gated.h"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/tensor_map.h"
 #include "kernels/ptx/tma.cuh"
 #include "kernels/ptx/wgmma.cuh"
+
+KG_PRELOADED(gemm_gated)
 
 namespace kg_gated {
 

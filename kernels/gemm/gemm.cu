@@ -6,10 +6,13 @@
  * Choosing an algorithm takes the host longer than enqueuing it, and a forward pass asks for few shapes again and
  * again: the last PLANS are kept. */
 #include "kernels/gemm/gemm.h"
+#include <atomic>
 #include <cublasLt.h>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <new>
+#include <semaphore.h>
 
 #define STRING_OF(x) #x
 #define LIBRARY_OF(major) "libcublasLt.so." STRING_OF(major)
@@ -58,12 +61,16 @@ struct kg_gemm {
     uint32_t next; /* the plan that goes when a new one comes */
 };
 
-/* A library that is being opened. */
+/* A library that is being opened, and warmed up. */
 struct kg_gemm_opening {
     pthread_t thread;
     int device;
+    bool warms;
     char *path;
-    struct kg_gemm *gemm; /* NULL once the thread has ended: it failed */
+    sem_t opened;
+    struct kg_gemm *gemm;      /* after `opened`; NULL: it failed, or the back end has it */
+    std::atomic<int> expected; /* the operands' type, of a session that is planned; 0 before: any */
+    std::atomic<bool> awaited; /* a product waits */
 };
 
 static const char *library_path(void) {
@@ -120,56 +127,6 @@ static void destroy(struct kg_gemm *gemm) {
     for (struct plan &p : gemm->plans) empty(gemm, &p);
     (void)gemm->Destroy(gemm->handle);
     free(gemm);
-}
-
-static void *run_opening(void *arg) {
-    struct kg_gemm_opening *opening = static_cast<struct kg_gemm_opening *>(arg);
-    struct kg_error err;
-    if (cudaSetDevice(opening->device) != cudaSuccess || open_library(opening->path, &opening->gemm, &err) != KG_OK)
-        opening->gemm = NULL;
-    return NULL;
-}
-
-static void free_opening(struct kg_gemm_opening *opening) {
-    free(opening->path);
-    free(opening);
-}
-
-void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda) {
-    if (cuda->gemm || cuda->gemm_opening) return;
-    struct kg_gemm_opening *opening = static_cast<struct kg_gemm_opening *>(calloc(1, sizeof *opening));
-    if (!opening) return;
-    opening->device = cuda->device;
-    opening->path = strdup(library_path()); /* the environment is for this thread to read */
-    if (opening->path && pthread_create(&opening->thread, NULL, run_opening, opening) == 0)
-        cuda->gemm_opening = opening;
-    else free_opening(opening);
-}
-
-/* What the thread has opened, if it is what is asked for; NULL, too, if there was no thread. */
-static struct kg_gemm *end_opening(struct kg_cuda_backend *cuda) {
-    struct kg_gemm_opening *opening = cuda->gemm_opening;
-    if (!opening) return NULL;
-    cuda->gemm_opening = NULL;
-    (void)pthread_join(opening->thread, NULL);
-    struct kg_gemm *gemm = opening->gemm;
-    if (strcmp(opening->path, library_path()) != 0) {
-        destroy(gemm);
-        gemm = NULL;
-    }
-    free_opening(opening);
-    return gemm;
-}
-
-enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err) {
-    if (!cuda->gemm) cuda->gemm = end_opening(cuda);
-    return cuda->gemm ? KG_OK : open_library(library_path(), &cuda->gemm, err);
-}
-
-void kg_cuda_gemm_close(struct kg_cuda_backend *cuda) {
-    if (!cuda->gemm) cuda->gemm = end_opening(cuda);
-    destroy(cuda->gemm);
-    cuda->gemm = NULL;
 }
 
 static uint32_t bytes_of(cudaDataType type) {
@@ -237,8 +194,8 @@ static cublasStatus_t place(const struct kg_gemm *gemm, const struct plan *p, co
 }
 
 /* A split sum may be put together in float32 only, not in the result's float16. */
-static cublasStatus_t choose(const struct kg_gemm *gemm, const struct shape *s, struct plan *p) {
-    const uint64_t workspace_bytes = KG_GEMM_WORKSPACE_BYTES;
+static cublasStatus_t choose(const struct kg_gemm *gemm, const struct shape *s, uint64_t workspace_bytes,
+                             struct plan *p) {
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
@@ -268,6 +225,123 @@ static cublasStatus_t choose(const struct kg_gemm *gemm, const struct shape *s, 
     return code;
 }
 
+/* Enqueues the product of a plan that is in place. */
+static cublasStatus_t enqueue(const struct kg_gemm *gemm, const struct plan *p, const struct kg_gemm_args *args,
+                              uint64_t workspace_bytes, cudaStream_t stream) {
+    const float one = 1, of_y = args->adds ? 1 : 0;
+    return gemm->Matmul(gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &of_y, args->y, p->y, args->y,
+                        p->y, &p->algorithm, args->workspace, workspace_bytes, stream);
+}
+
+/* The first product of a type loads what the library has for it, a tenth of a second: a small one of zeros does so on a
+ * stream of its own. What fails is left for the first product that is asked for. */
+static void warm_up(struct kg_gemm *gemm, cudaDataType type) {
+    enum { ROWS = 128, COLS = 512, BYTES = (2 * ROWS + COLS) * COLS * sizeof(float) };
+    cudaStream_t stream;
+    void *memory = NULL;
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
+    if (cudaMallocAsync(&memory, BYTES, stream) == cudaSuccess) {
+        float *const x = static_cast<float *>(memory), *const w = x + ROWS * COLS, *const y = w + COLS * COLS;
+        const struct kg_gemm_args args = { .operands = type,
+                                           .result = type,
+                                           .x = x,
+                                           .w = w,
+                                           .y = y,
+                                           .n_rows = ROWS,
+                                           .n_in = COLS,
+                                           .n_outputs = COLS,
+                                           .ldy = COLS };
+        struct plan p = { .shape = shape_of(&args) };
+        if (cudaMemsetAsync(memory, 0, BYTES, stream) == cudaSuccess && describe(gemm, &p.shape, &p) == 0 &&
+            choose(gemm, &p.shape, 0, &p) == 0)
+            (void)enqueue(gemm, &p, &args, 0, stream);
+        empty(gemm, &p);
+        (void)cudaFreeAsync(memory, stream);
+    }
+    (void)cudaStreamSynchronize(stream);
+    (void)cudaStreamDestroy(stream);
+    (void)cudaGetLastError();
+}
+
+/* Types that the library has been warmed up for in this process, on a device. */
+enum { MAX_DEVICES = 64 };
+static struct {
+    cudaDataType type;
+    std::atomic<bool> devices[MAX_DEVICES];
+} WARM[] = { { CUDA_R_16F, {} }, { CUDA_R_32F, {} } };
+
+static void *run_opening(void *arg) {
+    struct kg_gemm_opening *opening = static_cast<struct kg_gemm_opening *>(arg);
+    struct kg_gemm *gemm = NULL;
+    struct kg_error err;
+    if (cudaSetDevice(opening->device) != cudaSuccess || open_library(opening->path, &gemm, &err) != KG_OK) gemm = NULL;
+    opening->gemm = gemm;
+    (void)sem_post(&opening->opened);
+    for (auto &warm : WARM) {
+        const int expected = opening->expected;
+        if (!gemm || !opening->warms || opening->awaited) break;
+        if ((expected == 0 || expected == warm.type) && !warm.devices[opening->device].exchange(true))
+            warm_up(gemm, warm.type);
+    }
+    return NULL;
+}
+
+static void free_opening(struct kg_gemm_opening *opening) {
+    (void)sem_destroy(&opening->opened);
+    free(opening->path);
+    delete opening;
+}
+
+void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda, uint64_t weights_bytes) {
+    if (cuda->gemm || cuda->gemm_opening) return;
+    struct kg_gemm_opening *opening = new (std::nothrow) kg_gemm_opening();
+    if (!opening) return;
+    opening->device = cuda->device;
+    opening->warms = weights_bytes >= KG_GEMM_WARM_BYTES && cuda->device < MAX_DEVICES;
+    opening->path = strdup(library_path()); /* the environment is for this thread to read */
+    (void)sem_init(&opening->opened, 0, 0);
+    if (opening->path && pthread_create(&opening->thread, NULL, run_opening, opening) == 0)
+        cuda->gemm_opening = opening;
+    else free_opening(opening);
+}
+
+/* What the thread has opened, if it is what is asked for; NULL, too, if there was no thread. */
+static struct kg_gemm *wait_for_opening(struct kg_gemm_opening *opening) {
+    if (!opening) return NULL;
+    while (sem_wait(&opening->opened) != 0) {} /* a signal came */
+    (void)sem_post(&opening->opened);
+    if (strcmp(opening->path, library_path()) != 0) return NULL;
+    struct kg_gemm *gemm = opening->gemm;
+    opening->gemm = NULL;
+    return gemm;
+}
+
+/* The thread has ended, and uses no library any more. */
+static void end_opening(struct kg_cuda_backend *cuda) {
+    struct kg_gemm_opening *opening = cuda->gemm_opening;
+    if (!opening) return;
+    cuda->gemm_opening = NULL;
+    opening->awaited = true;
+    (void)pthread_join(opening->thread, NULL);
+    destroy(opening->gemm);
+    free_opening(opening);
+}
+
+enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    if (!cuda->gemm) cuda->gemm = wait_for_opening(cuda->gemm_opening);
+    return cuda->gemm ? KG_OK : open_library(library_path(), &cuda->gemm, err);
+}
+
+void kg_cuda_gemm_expect(struct kg_cuda_backend *cuda, cudaDataType operands) {
+    if (cuda->gemm_opening) cuda->gemm_opening->expected = operands;
+}
+
+void kg_cuda_gemm_close(struct kg_cuda_backend *cuda) {
+    end_opening(cuda);
+    destroy(cuda->gemm);
+    cuda->gemm = NULL;
+}
+
 static enum kg_status find_plan(struct kg_gemm *gemm, const struct kg_gemm_args *args, const struct shape *shape,
                                 const struct plan **plan, struct kg_error *err) {
     for (const struct plan &p : gemm->plans)
@@ -281,7 +355,7 @@ static enum kg_status find_plan(struct kg_gemm *gemm, const struct kg_gemm_args 
     p->shape = *shape;
     cublasStatus_t code = describe(gemm, shape, p);
     if (!code) code = place(gemm, p, args);
-    if (!code) code = choose(gemm, shape, p);
+    if (!code) code = choose(gemm, shape, KG_GEMM_WORKSPACE_BYTES, p);
     if (code) {
         empty(gemm, p);
         return fail(gemm, shape, "no algorithm", code, err);
@@ -300,15 +374,12 @@ bool kg_cuda_gemm_takes_bias(struct kg_cuda_backend *cuda, const struct kg_gemm_
 
 enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err) {
     const struct shape shape = shape_of(args);
-    const float one = 1, of_y = args->adds ? 1 : 0;
     const struct plan *p;
     enum kg_status status = kg_cuda_gemm_open(cuda, err);
+    end_opening(cuda); /* a product beside the one that warms up would wait for it, and be none the sooner */
     if (!status) status = find_plan(cuda->gemm, args, &shape, &p, err);
     if (status) return status;
     cublasStatus_t code = place(cuda->gemm, p, args);
-    if (!code)
-        code = cuda->gemm->Matmul(cuda->gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &of_y, args->y,
-                                  p->y, args->y, p->y, &p->algorithm, args->workspace, KG_GEMM_WORKSPACE_BYTES,
-                                  cuda->stream);
+    if (!code) code = enqueue(cuda->gemm, p, args, KG_GEMM_WORKSPACE_BYTES, cuda->stream);
     return code == CUBLAS_STATUS_SUCCESS ? KG_OK : fail(cuda->gemm, &shape, "enqueuing it", code, err);
 }

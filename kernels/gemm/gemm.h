@@ -14,6 +14,10 @@
 
 #include "kernels/cuda_backend.h"
 
+/* Loading these takes the 0.3 s that opening the library and both products do (H200: 10 to 18 GB/s). With 1 GB, the
+ * session waited for the thread, and a first token that needs other kernels of the library came 0.07 s later. */
+constexpr uint64_t KG_GEMM_WARM_BYTES = UINT64_C(4) << 30;
+
 /* What NVIDIA advises for sm_90; at args->workspace, on 256 bytes. */
 constexpr uint64_t KG_GEMM_WORKSPACE_BYTES = 32u << 20;
 
@@ -36,8 +40,15 @@ struct kg_gemm_args {
 enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err);
 
 /* Begins that on a thread, unless it is done or begun. What comes of it is for kg_cuda_gemm_open to say, which waits
- * for the thread; where it failed, or $KIGO_CUBLASLT has changed since, that opens the library itself. */
-void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda);
+ * until the library is open; where that failed, or $KIGO_CUBLASLT has changed since, it opens the library itself.
+ *
+ * Where loading so many bytes of weights takes long enough (KG_GEMM_WARM_BYTES), the thread then warms the library up,
+ * by a product of float16 and one of float32: the first of a type in a process takes the library a tenth of a second.
+ * The first product that is asked for waits for that. */
+void kg_cuda_gemm_begin(struct kg_cuda_backend *cuda, uint64_t weights_bytes);
+
+/* Of which type the products will be: warming up for another has not to begin any more. */
+void kg_cuda_gemm_expect(struct kg_cuda_backend *cuda, cudaDataType operands);
 
 /* Waits for the thread, too. The library stays loaded: the process may open the back end again. */
 void kg_cuda_gemm_close(struct kg_cuda_backend *cuda);

@@ -1,7 +1,10 @@
 /* Launches gemv.cuh and stream.cuh. */
 #include "kernels/gemv/gemv.h"
 #include "kernels/gemv/stream.cuh"
+#include "kernels/preload.h"
 #include <algorithm>
+
+KG_PRELOADED(gemv_gemv)
 
 namespace kg_gemv {
 

@@ -1,8 +1,11 @@
 /* Launches experts_plan.cuh, then experts.cuh in the shape for so many rows. */
 #include "kernels/mxfp4/experts.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/tensor_map.h"
 #include <algorithm>
 #include <cmath>
+
+KG_PRELOADED(mxfp4_experts)
 
 namespace kg_mxfp4 {
 

@@ -1,8 +1,11 @@
 /* Launches gemm.cuh, after sorting rows by expert, and gemm_tma.cuh. The kernel is the one, with the split of the
  * columns, whose estimated time is the shortest. The choice depends on shapes and the device only. */
 #include "kernels/mxfp4/gemm_tma.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/tensor_map.h"
 #include <algorithm>
+
+KG_PRELOADED(mxfp4_gemm)
 
 namespace kg_mxfp4 {
 

@@ -3,7 +3,10 @@
 #include "kernels/mxfp4/gemv.cuh"
 #include "kernels/mxfp4/gemv_row.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include <algorithm>
+
+KG_PRELOADED(mxfp4_gemv)
 
 namespace kg_mxfp4 {
 

@@ -5,7 +5,10 @@
  */
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/mxfp4/layout.cuh"
+#include "kernels/preload.h"
 #include <cstdlib>
+
+KG_PRELOADED(mxfp4_repack)
 
 namespace kg_mxfp4 {
 

@@ -1,5 +1,8 @@
 /* add: y = a + b (contract in ops/add.h). One float32 addition, rounded once to the activations' precision. */
 #include "kernels/block/elementwise.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_add)
 
 struct add_op {
     __device__ __forceinline__ float operator()(float a, float b) const {

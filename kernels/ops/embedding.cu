@@ -8,7 +8,10 @@
 #include "kernels/block/dequant.cuh"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include <math_constants.h>
+
+KG_PRELOADED(ops_embedding)
 
 constexpr int THREADS = 128;
 static_assert((int)kg_dequant::CHUNK == KG_VECTOR, "what is decoded at once is stored at once");

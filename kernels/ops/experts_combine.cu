@@ -5,6 +5,9 @@
  * writes, so y may be the residual. Float32 sums, the experts in order, the residual first, then one rounding. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_experts_combine)
 
 constexpr int THREADS = 128;
 

@@ -4,6 +4,9 @@
  * x = -8.6, where the quotient becomes -0 and the true value is under 2^-120. erf by normcdff, within five units in the
  * last place over its whole range. */
 #include "kernels/block/elementwise.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_gelu)
 
 struct gelu_tanh_op {
     __device__ __forceinline__ float operator()(float x) const {

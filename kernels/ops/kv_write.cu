@@ -4,6 +4,9 @@
  * once, by rounding to nearest even. A thread copies one vector of 8 dims (or one dim, where the head size is no
  * multiple of 8) of a key and of its value: neighbouring threads are neighbouring dims, then heads, then rows. */
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_kv_write)
 
 constexpr int THREADS = 256;
 

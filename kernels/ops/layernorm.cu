@@ -10,6 +10,9 @@
  * variance, 1983.) */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_layernorm)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

@@ -2,11 +2,11 @@
  *
  * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
- * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if they take them, gemm/few_rows.h, and
- * gemm/blocks.h, which decodes W in registers for the tensor cores. Else gemv.h again for few rows of a small W,
- * gemm/few_outputs.h for a float32 W of few outputs, and gemm.h for the rest: over W itself where it has the operands'
- * type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
- * whole. The operands are
+ * matrix products of): gemv/gemv.h, which decodes W in registers. Else, if they take them, gemm/few_rows.h,
+ * gemm/blocks.h, which decodes W in registers for the tensor cores, and gemm/few_rows_f32.h. Else gemv.h again for few
+ * rows of a small W, gemm/few_outputs.h for a float32 W of few outputs, and gemm.h for the rest: over W itself where it
+ * has the operands' type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never
+ * copied as a whole. The operands are
  * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
  * - float16 if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
  *   small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
@@ -19,14 +19,18 @@
 #include "kernels/ops/linear.h"
 #include "kernels/gemm/blocks.h"
 #include "kernels/gemm/few_outputs.h"
+#include "kernels/gemm/few_rows_f32.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemv/gemv.h"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/block/dequant.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include <algorithm>
 #include <climits>
 #include <cuda_bf16.h>
+
+KG_PRELOADED(ops_linear)
 
 using kg_dequant::CHUNK;
 
@@ -63,6 +67,7 @@ enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg
         return kg_fail(err, KG_ERR_UNSUPPORTED, "the cuda back end has no %s activations, only f32 and f16",
                        kg_precision_name(plan->activations));
     *workspace_bytes = plan->max_rows > GEMV_MAX_ROWS ? lay_out(plan->max_rows, n_in).size_bytes : 0;
+    kg_cuda_gemm_expect(cuda, plan->activations == KG_PRECISION_F16 ? CUDA_R_16F : CUDA_R_32F);
     return plan->max_rows > GEMV_MAX_ROWS ? kg_cuda_gemm_open(cuda, err) : KG_OK;
 }
 
@@ -315,6 +320,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     struct kg_few_rows_product few;
     if (kg_cuda_linear_few_rows(job.cuda, args, 1, &few)) return kg_cuda_few_rows(job.cuda, &few, err);
     if (kg_cuda_block_gemm_takes(job.cuda, args)) return kg_cuda_block_gemm(job.cuda, args, false, err);
+    if (kg_cuda_few_rows_f32_takes(args)) return kg_cuda_few_rows_f32(job.cuda, args, job.repacked, false, err);
     if (is_small(args)) return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
     if (kg_cuda_few_outputs_takes(job.cuda, args)) return kg_cuda_few_outputs(job.cuda, args, err);
     return run_gemm(job);
@@ -325,7 +331,7 @@ static bool is_plain(const struct kg_cuda_backend *cuda, const struct kg_linear_
     const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     struct kg_few_rows_product few;
     return args->weight.dtype == in_place && !args->bias && kg_cuda_linear_many_rows(args) &&
-           !kg_cuda_linear_few_rows(cuda, args, 1, &few);
+           !kg_cuda_linear_few_rows(cuda, args, 1, &few) && !kg_cuda_few_rows_f32_takes(args);
 }
 
 /* The product of the first of the `args` that lie equally far apart: as many as there are. */
@@ -391,6 +397,7 @@ enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_
                                   struct kg_error *err) {
     const struct job job = { cuda, args, NULL, true, err };
     struct kg_few_rows_product few;
+    if (kg_cuda_few_rows_f32_takes(args)) return kg_cuda_few_rows_f32(cuda, args, false, true, err);
     if (!kg_cuda_linear_few_rows(cuda, args, 1, &few))
         return kg_cuda_block_gemm_takes(cuda, args) ? kg_cuda_block_gemm(cuda, args, true, err) : run_gemm(job);
     few.form = KG_FEW_ROWS_RESIDUAL;

@@ -7,6 +7,9 @@
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/block/rmsnorm.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_rmsnorm)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

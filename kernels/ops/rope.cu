@@ -7,6 +7,9 @@
  * alone reads, so y may be x. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/rotation.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_rope)
 
 constexpr int THREADS = 256;
 constexpr unsigned MAX_PAIRS = 512; /* of a block: two a thread */

@@ -3,6 +3,9 @@
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/router.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_router)
 
 constexpr int ROWS_PER_BLOCK = 4, THREADS = ROWS_PER_BLOCK * KG_WARP;
 

@@ -15,6 +15,9 @@
  * Every sum is one of whole numbers, every comparison one of exact scores, and of equal scores the lowest id is best:
  * so nothing depends on the order in which threads and blocks run, and the ids are those of kg_cpu_sample. */
 #include "kernels/cuda_backend.h"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_sample)
 
 namespace {
 

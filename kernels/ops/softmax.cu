@@ -9,6 +9,9 @@
  * else does. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_softmax)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

@@ -2,6 +2,9 @@
  * numerics in swiglu.cuh). */
 #include "kernels/block/elementwise.cuh"
 #include "kernels/block/swiglu.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(ops_swiglu)
 
 extern "C" enum kg_status kg_cuda_swiglu(struct kg_backend *backend, const struct kg_swiglu_args *args,
                                          struct kg_error *err) {

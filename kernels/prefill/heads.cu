@@ -3,7 +3,10 @@
  * the N that they are rotated with, or N dims that are copied. What a thread writes it alone reads. */
 #include "kernels/prefill/heads.h"
 #include "kernels/block/precision.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
+
+KG_PRELOADED(prefill_heads)
 
 constexpr uint32_t LEAST_THREADS = 64, MOST_THREADS = 384;
 

@@ -132,11 +132,27 @@ static void judge(struct kg_record *rec, const struct product *p, const float *x
     free(reference);
 }
 
-static void run_product(struct kg_record *rec, const void *arg) {
-    const struct product *p = arg;
+/* What a load of large weights begins beside it: kernels are loaded, and the library is opened and warmed up, on
+ * threads that a product may meet. */
+static bool announce(struct kg_record *rec, struct kg_op_device *d, uint64_t n_bytes) {
+    struct kg_error err;
+    const struct kg_backend_ops *ops = d->backend->ops;
+    const enum kg_status status = ops->reserve_weights(d->backend, n_bytes, &err);
+    if (status == KG_ERR_NO_MEMORY) {
+        kg_record_skip(rec, "%s", err.message);
+        kg_op_device_close(d);
+        return false;
+    }
+    kg_op_expect_ok(status, &err);
+    kg_op_expect_ok(ops->reserve_weights(d->backend, 0, &err), &err);
+    return true;
+}
+
+static void multiply(struct kg_record *rec, const struct product *p, uint64_t announced_bytes) {
     struct kg_op_device device;
     struct kg_error err;
     if (!kg_op_device_open(rec, p->mode->backend, NULL, &device)) return;
+    if (announced_bytes > 0 && !announce(rec, &device, announced_bytes)) return;
     const uint64_t seed = kg_record_seed(rec);
     const size_t n_x = (size_t)p->m * p->k;
     float *values, *normal = kg_op_device_own(&device, kg_xcalloc(n_x, sizeof *normal));
@@ -166,10 +182,19 @@ static void run_product(struct kg_record *rec, const void *arg) {
     kg_op_device_close(&device);
 }
 
-static struct product products[1024];
+static void run_product(struct kg_record *rec, const void *arg) {
+    multiply(rec, arg, 0);
+}
+
+static void run_beside_a_load(struct kg_record *rec, const void *arg) {
+    multiply(rec, arg, UINT64_C(4) << 30);
+}
+
+static struct product products[2048];
 static size_t n_products;
 
-static void add(struct kg_case_list *cases, const char *edge, const struct product *p) {
+static void add_run(struct kg_case_list *cases, const char *edge, const struct product *p,
+                    void (*run)(struct kg_record *, const void *)) {
     char name[64], shape[64];
     const char *format = kg_dtype_info(p->dtype)->name;
     if (n_products == KG_COUNT_OF(products)) abort(); /* a case left out unseen would be a hole */
@@ -184,8 +209,12 @@ static void add(struct kg_case_list *cases, const char *edge, const struct produ
                                                .dtype = p->mode->dtype,
                                                .shape = shape,
                                                .spec = "FT-051",
-                                               .run = run_product,
+                                               .run = run,
                                                .arg = &products[n_products++] });
+}
+
+static void add(struct kg_case_list *cases, const char *edge, const struct product *p) {
+    add_run(cases, edge, p, run_product);
 }
 
 /* More weights than a tile holds, and more outputs: what is decoded, and what is finished apart, goes in pieces. */
@@ -222,6 +251,15 @@ static const struct {
 } FEW_OUTPUTS[] = { { 33, 2, 8 },     { 48, 31, 504 },   { 49, 32, 512 }, { 64, 33, 520 },  { 200, 32, 2880 },
                     { 40, 128, 136 }, { 35, 256, 1024 }, { 33, 9, 5536 }, { 34, 40, 8200 }, { 35, 257, 1024 },
                     { 34, 32, 60 },   { 33, 5, 11600 },  { 513, 8, 128 } };
+
+/* Few rows of float32: tiles of 64 outputs and 64 columns, columns that eight, three and one block of a cluster have,
+ * the last row and the first past it. Block formats where K is whole blocks. */
+static const struct {
+    uint32_t m, n, k;
+} FEW_ROWS_F32[] = { { 9, 63, 64 },      { 10, 64, 72 },    { 31, 65, 999 },   { 32, 130, 4104 }, { 33, 130, 4104 },
+                     { 20, 3000, 1000 }, { 12, 9000, 256 }, { 17, 40000, 64 }, { 32, 2, 512 },    { 29, 259, 8960 } };
+static const enum kg_dtype FEW_ROWS_FORMATS[] = { KG_DTYPE_F32,  KG_DTYPE_F16,  KG_DTYPE_BF16,
+                                                  KG_DTYPE_Q8_0, KG_DTYPE_Q4_K, KG_DTYPE_MXFP4 };
 
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
@@ -261,6 +299,16 @@ static void add_few_outputs(struct kg_case_list *cases, const struct mode *mode)
                                false });
 }
 
+static void add_few_rows_f32(struct kg_case_list *cases, const struct mode *mode) {
+    if (mode->activations != KG_PRECISION_F32) return;
+    for (size_t f = 0; f < KG_COUNT_OF(FEW_ROWS_FORMATS); f++)
+        for (size_t i = 0; i < KG_COUNT_OF(FEW_ROWS_F32); i++)
+            if (FEW_ROWS_F32[i].k % kg_dtype_info(FEW_ROWS_FORMATS[f])->block_elems == 0)
+                add(cases, "few_rows",
+                    &(struct product){ mode, FEW_ROWS_FORMATS[f], FEW_ROWS_F32[i].m, FEW_ROWS_F32[i].n,
+                                       FEW_ROWS_F32[i].k, i % 2 == 0, 0, false });
+}
+
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0; i < KG_COUNT_OF(MODES); i++) {
         const struct mode *mode = &MODES[i];
@@ -273,12 +321,18 @@ static void build(struct kg_case_list *cases) {
             add(cases, "wide_range", &(struct product){ mode, WIDE[w], 33, 61, 96, false, 30, false });
         }
         if (strcmp(mode->backend, "cuda") != 0) continue; /* the cpu back end has no pieces */
+        const uint32_t past_few = mode->activations == KG_PRECISION_F32 ? 33 : 9;
         for (size_t s = 0; s < KG_COUNT_OF(PIECES); s++)
             add(cases, "pieces",
-                &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0, false });
+                &(struct product){ mode, PIECES[s].dtype, past_few, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0,
+                                   false });
         add_repacked(cases, mode);
         add_tiles(cases, mode);
         add_few_outputs(cases, mode);
+        add_few_rows_f32(cases, mode);
+        const enum kg_dtype of_library = mode->activations == KG_PRECISION_F32 ? KG_DTYPE_F32 : KG_DTYPE_F16;
+        add_run(cases, "beside_a_load", &(struct product){ mode, of_library, 64, 67, 512, false, 0, false },
+                run_beside_a_load);
     }
 }
 

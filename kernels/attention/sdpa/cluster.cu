@@ -20,8 +20,11 @@
  * come to the other places, one on each as well, and have all prepared when this launch ends. Else a block takes more
  * than half of the memory. */
 #include "kernels/ptx/cluster.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/attention/sdpa/tile.cuh"
+
+KG_PRELOADED(sdpa_cluster)
 
 namespace kg_sdpa {
 

@@ -14,9 +14,12 @@
  * Rows in shared memory are padded by 16 bytes: the 8 rows of a matrix meet different banks. Causal blocks with many
  * keys come first. Tiles that every row of a warp sees whole are not masked. */
 #include "kernels/ptx/async_copy.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/attention/sdpa/fragment.cuh"
 #include "kernels/attention/sdpa/operands.cuh"
+
+KG_PRELOADED(sdpa_mma)
 
 namespace kg_sdpa {
 

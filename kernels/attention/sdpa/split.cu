@@ -16,6 +16,9 @@
  * order: the others can run. workspace: for each group of rows and each cluster its items, then their (exponent, sum).
  */
 #include "kernels/attention/sdpa/split.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(sdpa_split)
 
 using namespace kg_sdpa_mma;
 

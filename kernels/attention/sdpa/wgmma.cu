@@ -22,6 +22,9 @@
  * Tiles of queries go round robin to as many blocks as there are multiprocessors; causal ones longest first. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/attention/sdpa/tile.cuh"
+#include "kernels/preload.h"
+
+KG_PRELOADED(sdpa_wgmma)
 
 namespace kg_sdpa {
 

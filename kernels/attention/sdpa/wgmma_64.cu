@@ -19,8 +19,11 @@
  * At the end the parts exchange halves of their columns through shared memory, and each merges what it then has of
  * both: the same bits each time. */
 #include "kernels/ptx/dependent.cuh"
+#include "kernels/preload.h"
 #include "kernels/ptx/mma.cuh"
 #include "kernels/attention/sdpa/tile.cuh"
+
+KG_PRELOADED(sdpa_wgmma_64)
 
 namespace kg_sdpa {
 

@@ -3,7 +3,10 @@
 #include "kernels/decode/persistent/block.cuh"
 #include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
+#include "kernels/preload.h"
 #include <cstdlib>
+
+KG_PRELOADED(decode_persistent_program)
 
 using kg_persistent::MMA_ROWS;
 

@@ -24,7 +24,10 @@
 #include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
 #include "kernels/block/rotation.cuh"
+#include "kernels/preload.h"
 #include <algorithm>
+
+KG_PRELOADED(decode_persistent_step)
 
 using namespace kg_persistent;
 

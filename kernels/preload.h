@@ -1,0 +1,29 @@
+/* The kernels of a file, loaded ahead: CUDA loads a kernel when it is first launched, which takes a first token's 15 to
+ * 20 kernels about a millisecond each. A thread does so beside the loading of a model.
+ *
+ * A file whose kernels a first token may need says KG_PRELOADED(name) once; name is not otherwise used in it. */
+#ifndef KIGO_KERNELS_PRELOAD_H
+#define KIGO_KERNELS_PRELOAD_H
+
+#include "kernels/cuda_backend.h"
+
+/* A kernel of the file, which leads to its module. Made by static constructors, never freed. */
+struct kg_preloaded_file {
+    const void *kernel;
+    const struct kg_preloaded_file *next;
+    explicit kg_preloaded_file(const void *of_file);
+};
+
+#define KG_PRELOADED(name)                                                                                             \
+    static __global__ void name##_preloaded_kernel() {                                                                 \
+    }                                                                                                                  \
+    static const kg_preloaded_file name##_preloaded(reinterpret_cast<const void *>(name##_preloaded_kernel));
+
+/* Begins on a thread, unless it has begun for this device in this process. A kernel that cannot be loaded is left for
+ * its launch. */
+void kg_preload_begin(struct kg_cuda_backend *cuda);
+
+/* Waits for the thread. */
+void kg_preload_end(struct kg_cuda_backend *cuda);
+
+#endif

@@ -233,8 +233,8 @@ static cublasStatus_t enqueue(const struct kg_gemm *gemm, const struct plan *p, 
                         p->y, &p->algorithm, args->workspace, workspace_bytes, stream);
 }
 
-/* The first product of a type loads what the library has for it, a tenth of a second: a small one of zeros does so on a
- * stream of its own. What fails is left for the first product that is asked for. */
+/* The first product of a type loads what the library has for it, a tenth of a second: a small one of zeros does so on
+ * another stream. What fails is left for the first product that is asked for. */
 static void warm_up(struct kg_gemm *gemm, cudaDataType type) {
     enum { ROWS = 128, COLS = 512, BYTES = (2 * ROWS + COLS) * COLS * sizeof(float) };
     cudaStream_t stream;

@@ -329,7 +329,8 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
 }
 
 /* Splits the keys that the position sees: by min_keys_per_split, or, where a merge of many splits comes anyway, by what
- * a block's warps score in one iteration, into max_splits at most; then the query heads, where there are blocks left. */
+ * a block's warps score in one iteration, into max_splits at most; then the query heads, where there are blocks left.
+ */
 static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     const uint32_t least = p->min_keys_per_split, n_past = position + 1;
     const uint32_t at_once = p->is_f16 ? CONSUMER_WARPS * TILE_KEYS : least;

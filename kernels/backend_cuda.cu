@@ -173,10 +173,14 @@ static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t 
     /* what a session with these weights is going to ask for */
     kg_preload_begin(lock.cuda);
     kg_cuda_gemm_begin(lock.cuda, size_bytes);
+    void *memory = NULL; /* whose blocks are recorded as they are taken */
     const cudaError_t code =
-        size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation : kg_weights_room_open(lock.cuda, size_bytes);
+        size_bytes > lock.cuda->memory_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&memory, size_bytes);
     if (code == cudaErrorMemoryAllocation) return fail_no_memory(backend, size_bytes, "the weights", err);
-    return kg_cuda_status(err, "the weights", code);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "the weights", code);
+    if (kg_weights_room_open(lock.cuda, memory, size_bytes)) return KG_OK;
+    (void)cudaFree(memory);
+    return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the weights' room");
 }
 
 static enum kg_status cuda_import_weights(struct kg_backend *backend, const void *host, uint64_t size_bytes,

@@ -21,20 +21,16 @@ static void free_unused(struct kg_weights_room **at) {
     free(room);
 }
 
-cudaError_t kg_weights_room_open(struct kg_cuda_backend *cuda, uint64_t size_bytes) {
+bool kg_weights_room_open(struct kg_cuda_backend *cuda, void *memory, uint64_t size_bytes) {
     kg_weights_room_close(cuda);
     struct kg_weights_room *room = static_cast<struct kg_weights_room *>(calloc(1, sizeof *room));
-    if (!room) return cudaErrorMemoryAllocation;
-    const cudaError_t code = cudaMalloc(&room->begin, size_bytes);
-    if (code) {
-        free(room);
-        return code;
-    }
+    if (!room) return false;
+    room->begin = static_cast<char *>(memory);
     room->size_bytes = size_bytes;
     room->is_open = true;
     room->next = cuda->weights_rooms;
     cuda->weights_rooms = room;
-    return cudaSuccess;
+    return true;
 }
 
 /* The newest is the only one that can be open. */

@@ -10,8 +10,9 @@
 
 #include "kernels/cuda_backend.h"
 
-/* Closes the one that is open. cudaErrorMemoryAllocation: none is open then. */
-cudaError_t kg_weights_room_open(struct kg_cuda_backend *cuda, uint64_t size_bytes);
+/* Of memory of the device, which it frees with cudaFree once it is closed and has no block. Closes the one that is
+ * open. False: no host memory; none is open then, and the device's is the caller's. */
+bool kg_weights_room_open(struct kg_cuda_backend *cuda, void *memory, uint64_t size_bytes);
 
 /* Nothing more is taken from it. */
 void kg_weights_room_close(struct kg_cuda_backend *cuda);

@@ -1,4 +1,5 @@
 #include "model/weights.h"
+#include "model/reserve.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "base/utf8.h"
@@ -349,28 +350,6 @@ static void measure_sides(const struct kg_model_config *c, uint64_t side[N_SIDES
     side[HALF_ROT] = c->n_rot / 2;
 }
 
-/* Room for all of them, in lines of 256 bytes: vectors are float32 there. */
-static enum kg_status reserve(struct loader *in) {
-    enum { LINE_BYTES = 256 };
-    uint64_t size_bytes = 0;
-    if (!in->backend->ops->reserve_weights) return KG_OK;
-    for (size_t i = 0; i < kg_gguf_n_tensors(in->gguf); i++) {
-        const struct kg_gguf_tensor *t = kg_gguf_tensor_at(in->gguf, i);
-        const uint64_t held = t->n_elems == t->dims[0] ? t->n_elems * sizeof(float) : t->size_bytes;
-        size_bytes += (held + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    }
-    if (in->config->yarn.factor > 0) size_bytes += in->side[HALF_ROT] * sizeof(float);
-    return in->backend->ops->reserve_weights(in->backend, size_bytes, in->err);
-}
-
-/* The first error stays. */
-static enum kg_status end_reservation(struct loader *in, enum kg_status status) {
-    struct kg_error err;
-    if (!in->backend->ops->reserve_weights) return status;
-    const enum kg_status ended = in->backend->ops->reserve_weights(in->backend, 0, status ? &err : in->err);
-    return status ? status : ended;
-}
-
 enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model_config *config,
                                struct kg_backend *backend, const struct kg_model_options *options,
                                struct kg_model_weights *weights, struct kg_error *err) {
@@ -394,12 +373,13 @@ enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model
     }
     weights->layers = kg_xcalloc(config->n_layers, sizeof *weights->layers);
     weights->blocks = kg_xcalloc(n_tensors + 1, sizeof *weights->blocks);
-    enum kg_status status = reserve(&in);
+    const uint64_t yarn_bytes = config->yarn.factor > 0 ? in.side[HALF_ROT] * sizeof(float) : 0;
+    enum kg_status status = kg_weights_reserve(gguf, yarn_bytes, backend, err);
     if (!status) status = take_all(&in);
     if (!status && config->yarn.factor > 0) status = put_yarn(&in);
     if (!status && config->tied_output) weights->output = weights->embedding;
     if (!status) status = backend->ops->synchronize(backend, err);
-    status = end_reservation(&in, status);
+    status = kg_weights_end_reservation(backend, status, err);
     free(in.consumed);
     if (status) kg_weights_free(backend, weights);
     return status;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
+#include <tuple>
 
 enum { LOWEST_COMPUTE_CAPABILITY = 80 };
 
@@ -135,6 +136,7 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
     if (block->size_bytes > 0) {
         const struct kg_cuda_held lock(backend);
         (void)wait_for_stream(lock.cuda);
+        kg_staging_forget(lock.cuda, block->data, block->size_bytes);
         kg_mxfp4_drop_ranges(lock.cuda, block->data, block->size_bytes);
         kg_memory_remove(&backend->memory, block);
         if (!kg_weights_room_give(lock.cuda, block->data)) (void)cudaFree(block->data);
@@ -153,12 +155,15 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
 static enum kg_status cuda_download(struct kg_backend *backend, void *host, const void *from, uint64_t size_bytes,
                                     struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    return kg_staging_download(lock.cuda, host, from, size_bytes, err);
+    const enum kg_status status = kg_staging_flush(lock.cuda, err);
+    return status ? status : kg_staging_download(lock.cuda, host, from, size_bytes, err);
 }
 
 /* A load ends so: its threads do, too. */
 static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
+    const enum kg_status status = kg_staging_flush(lock.cuda, err);
+    if (status) return status;
     kg_staging_rest(lock.cuda);
     TRY_CUDA(wait_for_stream(lock.cuda), "synchronize");
     return KG_OK;
@@ -186,12 +191,22 @@ static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t 
 static enum kg_status cuda_import_weights(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                           const char *what, struct kg_block *block, struct kg_error *err) {
     struct kg_block made;
+    const struct kg_cuda_held lock(backend);
     enum kg_status status = cuda_alloc(backend, KG_MEMORY_WEIGHTS, size_bytes, what, &made, err);
     if (status) return status;
-    status = cuda_upload(backend, made.data, host, size_bytes, err);
+    kg_mxfp4_drop_ranges(lock.cuda, made.data, size_bytes);
+    status = kg_staging_note(lock.cuda, made.data, host, size_bytes, err);
     if (status) cuda_free(backend, &made);
     else *block = made;
     return status;
+}
+
+/* Only MXFP4's repacking reads the weight. */
+static enum kg_status cuda_repack_weight(struct kg_backend *backend, const struct kg_weight *weight,
+                                         uint32_t n_matrices, struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    const enum kg_status status = weight->dtype == KG_DTYPE_MXFP4 ? kg_staging_flush(lock.cuda, err) : KG_OK;
+    return status ? status : kg_cuda_repack_weight(backend, weight, n_matrices, err);
 }
 
 /* Of experts, by either way that they are multiplied. */
@@ -225,6 +240,17 @@ template <typename R, typename... Args, R (*entry)(struct kg_backend *, Args...)
     }
 };
 
+/* The same for one that reads weights, some of which may only be noted. The error comes last. */
+template <auto entry> struct reading;
+template <typename... Args, enum kg_status (*entry)(struct kg_backend *, Args...)> struct reading<entry> {
+    static enum kg_status call(struct kg_backend *backend, Args... args) {
+        const struct kg_cuda_held lock(backend);
+        const enum kg_status status =
+            kg_staging_flush(lock.cuda, std::get<sizeof...(Args) - 1>(std::make_tuple(args...)));
+        return status ? status : entry(backend, args...);
+    }
+};
+
 extern "C" const struct kg_backend_ops kg_cuda_ops = {
     .name = "cuda",
     .open = cuda_open,
@@ -232,19 +258,19 @@ extern "C" const struct kg_backend_ops kg_cuda_ops = {
     .alloc = cuda_alloc,
     .reserve_weights = cuda_reserve_weights,
     .import_weights = cuda_import_weights,
-    .repack_weight = locked<kg_cuda_repack_weight>::call,
+    .repack_weight = cuda_repack_weight,
     .free = cuda_free,
     .weights_in_place = false,
     .upload = cuda_upload,
     .download = cuda_download,
     .synchronize = cuda_synchronize,
     .session_plan = cuda_session_plan,
-#define CUDA_ENTRY(op) .op = locked<kg_cuda_##op>::call,
+#define CUDA_ENTRY(op) .op = reading<kg_cuda_##op>::call,
     KG_OP_LIST(CUDA_ENTRY)
 #undef CUDA_ENTRY
         .lower = locked<kg_cuda_lower>::call,
-    .decode_step = locked<kg_cuda_decode_step>::call,
-    .run_rows = locked<kg_cuda_run_rows>::call,
+    .decode_step = reading<kg_cuda_decode_step>::call,
+    .run_rows = reading<kg_cuda_run_rows>::call,
     .free_lowered = locked<kg_cuda_free_lowered>::call,
     .step_kind = kg_cuda_step_kind,
     .draws = &kg_cuda_draw_ops,

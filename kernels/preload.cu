@@ -29,6 +29,7 @@ struct driver {
     decltype(&cuModuleGetFunctionCount) count;
     decltype(&cuModuleEnumerateFunctions) enumerate;
     decltype(&cuFuncLoad) load;
+    decltype(&cuFuncIsLoaded) is_loaded;
 };
 
 template <typename F> static bool find(const char *name, unsigned version, F *function) {
@@ -41,27 +42,32 @@ template <typename F> static bool find(const char *name, unsigned version, F *fu
     return true;
 }
 
-static void load_file(const struct driver &driver, const struct kg_preloaded_file *file) {
+static bool find_driver(struct driver *d) {
+    return find("cuFuncGetModule", 11000, &d->module_of) && find("cuModuleGetFunctionCount", 12040, &d->count) &&
+           find("cuModuleEnumerateFunctions", 12040, &d->enumerate) && find("cuFuncLoad", 12040, &d->load) &&
+           find("cuFuncIsLoaded", 12040, &d->is_loaded);
+}
+
+/* Each kernel of the file, whose module is loaded by this. */
+template <typename F> static void for_each(const struct driver &d, const struct kg_preloaded_file *file, const F &f) {
     cudaFunction_t kernel;
     CUmodule module;
     unsigned n = 0;
-    if (cudaGetFuncBySymbol(&kernel, file->kernel) != cudaSuccess || driver.module_of(&module, kernel) ||
-        driver.count(&n, module))
+    if (cudaGetFuncBySymbol(&kernel, file->kernel) != cudaSuccess || d.module_of(&module, kernel) ||
+        d.count(&n, module))
         return;
     CUfunction *functions = static_cast<CUfunction *>(calloc(n, sizeof *functions));
-    if (functions && driver.enumerate(functions, n, module) == CUDA_SUCCESS)
-        for (unsigned i = 0; i < n; i++) (void)driver.load(functions[i]);
+    if (functions && d.enumerate(functions, n, module) == CUDA_SUCCESS)
+        for (unsigned i = 0; i < n; i++) f(functions[i]);
     free(functions);
 }
 
 static void *run(void *arg) {
     const struct kg_preloading *p = static_cast<struct kg_preloading *>(arg);
     struct driver driver;
-    const bool there = cudaSetDevice(p->device) == cudaSuccess && find("cuFuncGetModule", 11000, &driver.module_of) &&
-                       find("cuModuleGetFunctionCount", 12040, &driver.count) &&
-                       find("cuModuleEnumerateFunctions", 12040, &driver.enumerate) &&
-                       find("cuFuncLoad", 12040, &driver.load);
-    for (const struct kg_preloaded_file *file = files; file && there; file = file->next) load_file(driver, file);
+    const bool there = cudaSetDevice(p->device) == cudaSuccess && find_driver(&driver);
+    for (const struct kg_preloaded_file *file = files; file && there; file = file->next)
+        for_each(driver, file, [&](CUfunction kernel) { (void)driver.load(kernel); });
     (void)cudaGetLastError();
     return NULL;
 }
@@ -80,4 +86,20 @@ void kg_preload_end(struct kg_cuda_backend *cuda) {
     (void)pthread_join(cuda->preloading->thread, NULL);
     free(cuda->preloading);
     cuda->preloading = NULL;
+}
+
+enum kg_status kg_preload_count(struct kg_cuda_backend *cuda, struct kg_kernels_ahead *kernels, struct kg_error *err) {
+    struct driver driver;
+    kg_preload_end(cuda);
+    *kernels = (struct kg_kernels_ahead){};
+    if (!find_driver(&driver))
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "the driver does not tell which kernels are loaded: CUDA 12.4 does");
+    for (const struct kg_preloaded_file *file = files; file; file = file->next)
+        for_each(driver, file, [&](CUfunction kernel) {
+            CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_UNLOADED;
+            kernels->n++;
+            kernels->n_loaded +=
+                driver.is_loaded(&state, kernel) == CUDA_SUCCESS && state == CU_FUNCTION_LOADING_STATE_LOADED;
+        });
+    return kg_cuda_status(err, "kernels", cudaGetLastError());
 }

@@ -26,4 +26,8 @@ void kg_preload_begin(struct kg_cuda_backend *cuda);
 /* Waits for the thread. */
 void kg_preload_end(struct kg_cuda_backend *cuda);
 
+/* Waits for the thread, and counts the kernels of all such files. It loads none; the files' modules, which it asks,
+ * are then there. KG_ERR_UNSUPPORTED if the driver is older than CUDA 12.4. */
+enum kg_status kg_preload_count(struct kg_cuda_backend *cuda, struct kg_kernels_ahead *kernels, struct kg_error *err);
+
 #endif

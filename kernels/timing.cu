@@ -2,6 +2,7 @@
  * launches, whose time is divided by their number. Everything runs on the back end's stream, under its lock, so that no
  * other session's work falls between two events. Events resolve about half a microsecond: short work is for graphs. */
 #include "kernels/cuda_backend.h"
+#include "kernels/preload.h"
 #include <cmath>
 
 namespace {
@@ -101,7 +102,12 @@ uint64_t l2_bytes(struct kg_backend *backend) {
     return static_cast<uint64_t>(bytes);
 }
 
+enum kg_status kernels_ahead(struct kg_backend *backend, struct kg_kernels_ahead *kernels, struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    return kg_preload_count(lock.cuda, kernels, err);
+}
+
 } // namespace
 
 extern "C" const struct kg_measure_ops kg_cuda_measure_ops = { l2_bytes, time_on_device, kg_cuda_canary_copy,
-                                                               kg_cuda_canary_read };
+                                                               kg_cuda_canary_read, kernels_ahead };

@@ -73,7 +73,8 @@ struct kg_backend_ops {
      * more do. */
     enum kg_status (*reserve_weights)(struct kg_backend *backend, uint64_t size_bytes, struct kg_error *err);
     /* A block (tag weights) with the bytes of host memory, which stays valid and unchanged as long as the block if
-     * weights_in_place, and only during the call otherwise. */
+     * weights_in_place, and otherwise until synchronize has returned or the block is freed: the back end may copy many
+     * at once, and has whatever reads them wait. */
     enum kg_status (*import_weights)(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                      const char *what, struct kg_block *block, struct kg_error *err);
     /* Optional, NULL if there is none: lets the back end keep a weight of n_matrices, one below the other, repacked

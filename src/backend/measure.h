@@ -31,6 +31,11 @@ struct kg_timing_request {
     size_t n_repeats; /* launches of a graph, iterations 0 .. n_repeats - 1 in each; ignored for the other kinds */
 };
 
+/* Kernels that are brought in beside a model's load (kg_backend_ops.reserve_weights). */
+struct kg_kernels_ahead {
+    size_t n, n_loaded;
+};
+
 struct kg_measure_ops {
     uint64_t (*cache_bytes)(struct kg_backend *backend); /* last-level cache */
     /* Writes n_samples durations of one iteration. KG_ERR_UNSUPPORTED for a kind the back end has not. Synchronous. */
@@ -43,6 +48,9 @@ struct kg_measure_ops {
                            struct kg_error *err);
     enum kg_status (*read)(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,
                            struct kg_error *err);
+    /* Optional, NULL if there are none. Waits for those that are being loaded. KG_ERR_UNSUPPORTED where the driver
+     * cannot tell. */
+    enum kg_status (*kernels_ahead)(struct kg_backend *backend, struct kg_kernels_ahead *kernels, struct kg_error *err);
 };
 
 /* KG_ERR_USAGE naming what is wrong with a request; every back end's `time` asks first. */

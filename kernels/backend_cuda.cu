@@ -169,12 +169,13 @@ static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_err
     return KG_OK;
 }
 
-static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t size_bytes, struct kg_error *err) {
+static enum kg_status cuda_reserve_weights(struct kg_backend *backend, uint64_t size_bytes,
+                                           const struct kg_file_map *file, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    if (size_bytes == 0) {
-        kg_weights_room_close(lock.cuda);
-        return KG_OK;
-    }
+    const enum kg_status status = kg_staging_flush(lock.cuda, err);
+    kg_staging_read_from(lock.cuda, size_bytes > 0 ? file : NULL);
+    if (size_bytes == 0) kg_weights_room_close(lock.cuda);
+    if (status || size_bytes == 0) return status;
     /* what a session with these weights is going to ask for */
     kg_preload_begin(lock.cuda);
     kg_cuda_gemm_begin(lock.cuda, size_bytes);

@@ -10,8 +10,12 @@
 
 static const struct kg_preloaded_file *files;
 
-kg_preloaded_file::kg_preloaded_file(const void *of_file) : kernel(of_file), next(files) {
-    files = this;
+kg_preloaded_file::kg_preloaded_file(const void *of_file, enum kg_preload_stage at_stage)
+    : kernel(of_file), stage(at_stage) {
+    const struct kg_preloaded_file **at = &files;
+    while (*at && (*at)->stage < stage) at = const_cast<const struct kg_preloaded_file **>(&(*at)->next);
+    next = *at;
+    *at = this;
 }
 
 /* On a device, in this process. */

@@ -1,16 +1,20 @@
 /* Copies between host and device through pinned memory (contract in staging.h). */
 #include "kernels/staging.h"
+#include "kernels/pinned.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <cerrno>
 #include <sys/mman.h>
+#include <unistd.h>
 
 extern "C" {
+#include "base/file.h"
 #include "base/threads.h"
 }
 
-/* 8 lanes of 2 buffers: 32 MB are pinned at most. A buffer is large beside the cost of enqueuing its copy, and small
- * enough to be in a cache when the device reads it. */
+/* 8 lanes of 2 buffers: 32 MB are pinned at most. A buffer is large beside the cost of enqueuing its copy, small enough
+ * to be in a cache when the device reads it, and a page of the larger kind. */
 enum { MOST_LANES = 8, SLOTS = 2 };
 static const uint64_t SLOT_BYTES = 2u << 20;
 /* Below, waking threads would cost as much as they save. */
@@ -22,15 +26,11 @@ static const uint64_t MOST_NOTED_BYTES = 512u << 20;
 static const uint64_t AHEAD_BYTES = 32u << 20;
 static const uintptr_t PAGE_BYTES = 4096;
 
-struct slot {
-    void *memory;       /* pinned, SLOT_BYTES; NULL: not made */
-    cudaEvent_t copied; /* when the device has what it held last */
-};
-
 /* What one thread at a time fills. */
 struct lane {
-    struct slot slots[SLOTS];
-    int next; /* filled next */
+    struct kg_pinned pinned;   /* SLOTS * SLOT_BYTES; empty: not made */
+    cudaEvent_t copied[SLOTS]; /* when the device has what a slot held last */
+    int next;                  /* the slot that is filled next */
 };
 
 /* A copy of at most SLOT_BYTES. */
@@ -43,27 +43,32 @@ struct piece {
 struct kg_staging {
     struct lane lanes[MOST_LANES]; /* the first is made at once; small copies take it */
     struct kg_thread_pool *pool;   /* NULL while it rests */
+    struct kg_file_map file;       /* read in place of its mapping; empty: none is */
     struct piece *noted;
     size_t n_noted, n_allocated;
     uint64_t noted_bytes;
 };
+
+/* Why a copy failed. Without initialisation it has not. */
+struct failure {
+    cudaError_t code;
+    int file_error; /* errno of a read; FILE_ENDED */
+};
+enum { FILE_ENDED = -1 };
 
 /* Pieces that lanes take one after the other. */
 struct transfer {
     struct kg_cuda_backend *cuda;
     const struct piece *pieces;
     size_t n;
-    size_t next;      /* the piece that is taken next; atomic */
-    cudaError_t code; /* of a lane that failed; atomic */
+    size_t next;            /* the piece that is taken next; atomic */
+    struct failure failure; /* of a lane; its members are atomic */
 };
 
 static cudaError_t make_lane(struct lane *lane) {
-    cudaError_t code = cudaSuccess;
-    for (struct slot &slot : lane->slots) {
-        if (!slot.copied) code = cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming);
-        if (!code && !slot.memory) code = cudaMallocHost(&slot.memory, SLOT_BYTES);
-        if (code) break;
-    }
+    cudaError_t code = lane->pinned.data ? cudaSuccess : kg_pin(SLOTS * SLOT_BYTES, &lane->pinned);
+    for (cudaEvent_t &copied : lane->copied)
+        if (!code && !copied) code = cudaEventCreateWithFlags(&copied, cudaEventDisableTiming);
     return code;
 }
 
@@ -81,11 +86,11 @@ void kg_staging_rest(struct kg_cuda_backend *cuda) {
 void kg_staging_close(struct kg_cuda_backend *cuda) {
     if (!cuda->staging) return;
     kg_staging_rest(cuda);
-    for (struct lane &lane : cuda->staging->lanes)
-        for (struct slot &slot : lane.slots) {
-            if (slot.copied) (void)cudaEventDestroy(slot.copied);
-            if (slot.memory) (void)cudaFreeHost(slot.memory);
-        }
+    for (struct lane &lane : cuda->staging->lanes) {
+        for (const cudaEvent_t copied : lane.copied)
+            if (copied) (void)cudaEventDestroy(copied);
+        kg_unpin(&lane.pinned);
+    }
     free(cuda->staging->noted);
     free(cuda->staging);
     cuda->staging = NULL;
@@ -96,17 +101,47 @@ static void count_wait(struct kg_cuda_backend *cuda) {
     (void)__atomic_fetch_add(&cuda->base.n_waits, 1, __ATOMIC_RELAXED);
 }
 
-/* At most SLOT_BYTES, through the lane's next buffer once it is free. */
-static cudaError_t put(struct kg_cuda_backend *cuda, struct lane *lane, void *to, const void *host, uint64_t n_bytes) {
-    const struct slot *slot = &lane->slots[lane->next];
+static bool is_failure(const struct failure &f) {
+    return f.code || f.file_error;
+}
+
+static enum kg_status status_of(const struct failure &f, struct kg_error *err) {
+    if (f.file_error)
+        return kg_fail(err, KG_ERR_IO, "cuda: reading a file that is being loaded: %s",
+                       f.file_error == FILE_ENDED ? "it has become shorter" : strerror(f.file_error));
+    return kg_cuda_status(err, "upload", f.code);
+}
+
+/* From the file if the bytes lie in its mapping. 0, or what struct failure has. */
+static int fill(const struct kg_file_map *file, char *to, const char *host, uint64_t n_bytes) {
+    const char *mapped = reinterpret_cast<const char *>(file->data);
+    if (!mapped || host < mapped || host + n_bytes > mapped + file->size_bytes) {
+        memcpy(to, host, n_bytes);
+        return 0;
+    }
+    for (uint64_t done = 0; done < n_bytes;) {
+        const ssize_t n = pread(file->fd, to + done, n_bytes - done, host - mapped + (off_t)done);
+        if (n == 0) return FILE_ENDED;
+        if (n > 0) done += (uint64_t)n;
+        else if (errno != EINTR) return errno;
+    }
+    return 0;
+}
+
+/* At most SLOT_BYTES, through the lane's next slot once it is free. */
+static struct failure put(struct kg_cuda_backend *cuda, struct lane *lane, void *to, const void *host,
+                          uint64_t n_bytes) {
+    char *slot = lane->pinned.data + lane->next * SLOT_BYTES;
+    const cudaEvent_t copied = lane->copied[lane->next];
+    struct failure f = {};
     count_wait(cuda);
-    cudaError_t code = cudaEventSynchronize(slot->copied);
-    if (code) return code;
-    memcpy(slot->memory, host, n_bytes);
-    code = cudaMemcpyAsync(to, slot->memory, n_bytes, cudaMemcpyHostToDevice, cuda->stream);
-    if (!code) code = cudaEventRecord(slot->copied, cuda->stream);
+    f.code = cudaEventSynchronize(copied);
+    if (!f.code) f.file_error = fill(&cuda->staging->file, slot, static_cast<const char *>(host), n_bytes);
+    if (is_failure(f)) return f;
+    f.code = cudaMemcpyAsync(to, slot, n_bytes, cudaMemcpyHostToDevice, cuda->stream);
+    if (!f.code) f.code = cudaEventRecord(copied, cuda->stream);
     lane->next = (lane->next + 1) % SLOTS;
-    return code;
+    return f;
 }
 
 /* A page that is not in memory is read when it is touched, with few others, and the thread waits. This asks for the
@@ -121,18 +156,20 @@ static void read_ahead(const struct piece *piece, bool is_first) {
 
 /* Takes pieces until none is left or a lane has failed. A lane that gets no buffers leaves the work to the others. */
 static void run_lane(struct transfer *t, struct lane *lane) {
-    cudaError_t code = make_lane(lane);
-    if (code && lane != t->cuda->staging->lanes) {
+    struct failure f = {};
+    f.code = make_lane(lane);
+    if (f.code && lane != t->cuda->staging->lanes) {
         (void)cudaGetLastError();
         return;
     }
-    while (!code) {
+    while (!is_failure(f)) {
         const size_t i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED);
         if (i >= t->n) return;
         read_ahead(&t->pieces[i], i == 0);
-        code = put(t->cuda, lane, t->pieces[i].to, t->pieces[i].host, t->pieces[i].size_bytes);
+        f = put(t->cuda, lane, t->pieces[i].to, t->pieces[i].host, t->pieces[i].size_bytes);
     }
-    __atomic_store_n(&t->code, code, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->failure.code, f.code, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->failure.file_error, f.file_error, __ATOMIC_RELAXED);
     __atomic_store_n(&t->next, t->n, __ATOMIC_RELAXED);
 }
 
@@ -162,31 +199,35 @@ static bool append(struct kg_staging *staging, void *to, const void *host, uint6
     return true;
 }
 
-/* Without the pool, because there is one processor or no more threads, one lane does all. */
+/* Without the pool, because there is one processor or no more threads, one lane does all; of little, too. */
 enum kg_status kg_staging_flush(struct kg_cuda_backend *cuda, struct kg_error *err) {
     struct kg_staging *staging = cuda->staging;
-    const uint64_t n_lanes = most_lanes();
     if (staging->n_noted == 0) return KG_OK;
-    if (!staging->pool && n_lanes > 1 && kg_thread_pool_create((int)n_lanes, &staging->pool, NULL) != KG_OK)
+    const uint64_t n_lanes = std::min(most_lanes(), 1 + staging->noted_bytes / LEAST_SHARED_BYTES);
+    if (!staging->pool && n_lanes > 1 && kg_thread_pool_create((int)most_lanes(), &staging->pool, NULL) != KG_OK)
         staging->pool = NULL;
     struct transfer t = {};
     t.cuda = cuda;
     t.pieces = staging->noted;
     t.n = staging->n_noted;
-    kg_parallel_for(staging->pool, (size_t)n_lanes, 1, run_lanes, &t);
+    kg_parallel_for(n_lanes > 1 ? staging->pool : NULL, (size_t)n_lanes, 1, run_lanes, &t);
     staging->n_noted = 0;
     staging->noted_bytes = 0;
-    return kg_cuda_status(err, "upload", t.code);
+    return status_of(t.failure, err);
+}
+
+void kg_staging_read_from(struct kg_cuda_backend *cuda, const struct kg_file_map *file) {
+    cuda->staging->file = file ? *file : KG_NO_FILE_MAP;
 }
 
 /* One after the other, by the caller's lane. */
 static enum kg_status put_all(struct kg_cuda_backend *cuda, void *to, const void *host, uint64_t size_bytes,
                               struct kg_error *err) {
-    cudaError_t code = cudaSuccess;
-    for (uint64_t at = 0; at < size_bytes && !code; at += SLOT_BYTES)
-        code = put(cuda, &cuda->staging->lanes[0], static_cast<char *>(to) + at, static_cast<const char *>(host) + at,
-                   std::min(SLOT_BYTES, size_bytes - at));
-    return kg_cuda_status(err, "upload", code);
+    struct failure f = {};
+    for (uint64_t at = 0; at < size_bytes && !is_failure(f); at += SLOT_BYTES)
+        f = put(cuda, &cuda->staging->lanes[0], static_cast<char *>(to) + at, static_cast<const char *>(host) + at,
+                std::min(SLOT_BYTES, size_bytes - at));
+    return status_of(f, err);
 }
 
 enum kg_status kg_staging_note(struct kg_cuda_backend *cuda, void *to, const void *host, uint64_t size_bytes,
@@ -235,7 +276,7 @@ enum kg_status kg_staging_upload(struct kg_cuda_backend *cuda, void *to, const v
 
 enum kg_status kg_staging_download(struct kg_cuda_backend *cuda, void *host, const void *from, uint64_t size_bytes,
                                    struct kg_error *err) {
-    void *memory = cuda->staging->lanes[0].slots[0].memory;
+    void *memory = cuda->staging->lanes[0].pinned.data;
     cudaError_t code = cudaSuccess;
     for (uint64_t done = 0, n; done < size_bytes && !code; done += n) {
         n = std::min(size_bytes - done, SLOT_BYTES);

@@ -2,7 +2,8 @@
  *
  * A small upload takes the caller's thread. A large one is cut into pieces that several threads take one after another,
  * each with two buffers: one thread reads the page cache at a fraction of what the bus takes. The tensors of a model
- * are noted first, and taken together: threads that begin and end with each tensor wait for each other at each.
+ * are noted first, and taken together: threads that begin and end with each tensor wait for each other at each. Of a
+ * mapped file they are read, not touched, which would map their pages.
  * Buffers and threads are made when the first large upload needs them; the threads end with kg_staging_rest. All copies
  * are enqueued on the back end's stream, so that what follows on it finds them done.
  *
@@ -27,6 +28,10 @@ enum kg_status kg_staging_upload(struct kg_cuda_backend *cuda, void *to, const v
  * this, once that is much. */
 enum kg_status kg_staging_note(struct kg_cuda_backend *cuda, void *to, const void *host, uint64_t size_bytes,
                                struct kg_error *err);
+
+/* Bytes that lie in this mapping are read from its file (KG_ERR_IO if it has become shorter), until it is called again;
+ * NULL: none are. The mapping stays until then, too. */
+void kg_staging_read_from(struct kg_cuda_backend *cuda, const struct kg_file_map *file);
 
 /* Uploads what is noted. After a failure nothing is noted. */
 enum kg_status kg_staging_flush(struct kg_cuda_backend *cuda, struct kg_error *err);

@@ -19,7 +19,7 @@
 #include "kernels/block/softmax_state.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(attention_decode)
+KG_PRELOADED(attention_decode, KG_NEXT_TOKENS)
 
 using namespace kg_sdpa_mma;
 

@@ -21,7 +21,7 @@
 #include "kernels/ptx/mbarrier.cuh"
 #include <cstddef>
 
-KG_PRELOADED(attention_few_keys)
+KG_PRELOADED(attention_few_keys, KG_FIRST_TOKEN)
 
 constexpr int THREADS = 256, N_WARPS = THREADS / KG_WARP, HEADS = N_WARPS, CLUSTER = 8, DIMS = 64;
 

@@ -15,7 +15,7 @@
 #include "kernels/block/softmax_state.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(attention_prefill)
+KG_PRELOADED(attention_prefill, KG_FIRST_TOKEN)
 
 constexpr int THREADS = 128, ROWS = 32, COLUMNS = 16, ROWS_EACH = 4, PAD = 4;
 static_assert(THREADS / COLUMNS * ROWS_EACH == ROWS, "every row has its threads");

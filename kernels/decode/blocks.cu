@@ -19,7 +19,7 @@
 #include "kernels/decode/operand.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(decode_blocks)
+KG_PRELOADED(decode_blocks, KG_NEXT_TOKENS)
 
 using namespace kg_step_product;
 using namespace kg_block_codes;

@@ -14,7 +14,7 @@
 #include "kernels/decode/persistent/step.h"
 #include "kernels/preload.h"
 
-KG_PRELOADED(decode_decode_step)
+KG_PRELOADED(decode_decode_step, KG_NEXT_TOKENS)
 
 enum { TABLE_THREADS = 128 };
 

@@ -13,7 +13,7 @@
 #include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
 
-KG_PRELOADED(decode_heads)
+KG_PRELOADED(decode_heads, KG_NEXT_TOKENS)
 
 constexpr uint32_t WARPS = 4, THREADS = WARPS * KG_WARP, MAX_DIM = 256, LANE_ELEMS = MAX_DIM / KG_WARP;
 

@@ -18,7 +18,7 @@
 #include "kernels/preload.h"
 #include "kernels/ptx/mma.cuh"
 
-KG_PRELOADED(decode_matrix)
+KG_PRELOADED(decode_matrix, KG_NEXT_TOKENS)
 
 using namespace kg_step_product;
 

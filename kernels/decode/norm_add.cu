@@ -12,7 +12,7 @@
 #include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
 
-KG_PRELOADED(decode_norm_add)
+KG_PRELOADED(decode_norm_add, KG_NEXT_TOKENS)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

@@ -15,7 +15,7 @@
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/preload.h"
 
-KG_PRELOADED(decode_repacked)
+KG_PRELOADED(decode_repacked, KG_NEXT_TOKENS)
 
 using namespace kg_step_product;
 using namespace kg_mxfp4;

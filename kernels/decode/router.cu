@@ -21,7 +21,7 @@
 extern "C" {
 #include "ops/router.h"
 
-KG_PRELOADED(decode_router)
+KG_PRELOADED(decode_router, KG_NEXT_TOKENS)
 }
 
 constexpr uint32_t CLUSTER = 8, N_WARPS = 8, THREADS = N_WARPS * KG_WARP, PARTS = 2, AT_ONCE = N_WARPS / PARTS;

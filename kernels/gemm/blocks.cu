@@ -6,7 +6,7 @@
 #include "kernels/preload.h"
 #include "kernels/ptx/tensor_map.h"
 
-KG_PRELOADED(gemm_blocks)
+KG_PRELOADED(gemm_blocks, KG_NEXT_TOKENS)
 
 namespace kg_block_gemm {
 

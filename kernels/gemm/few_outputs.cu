@@ -11,7 +11,7 @@
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
 
-KG_PRELOADED(gemm_few_outputs)
+KG_PRELOADED(gemm_few_outputs, KG_SOME_PROMPTS)
 
 enum { TILE = 8, ROWS = 16, OUTPUTS = 32, VECTOR = 4, ALIGNED_COLUMNS = 8, LANES = 32 };
 enum { WARPS = ROWS / TILE * (OUTPUTS / TILE), THREADS = WARPS * LANES, SUMS = ROWS * OUTPUTS };

@@ -13,7 +13,7 @@
 #include "kernels/ptx/tma.cuh"
 #include "kernels/ptx/wgmma.cuh"
 
-KG_PRELOADED(gemm_few_rows)
+KG_PRELOADED(gemm_few_rows, KG_FIRST_TOKEN)
 
 namespace kg_few_rows {
 

@@ -12,7 +12,7 @@
 #include "kernels/ptx/dependent.cuh"
 #include <algorithm>
 
-KG_PRELOADED(gemm_few_rows_f32)
+KG_PRELOADED(gemm_few_rows_f32, KG_FIRST_TOKEN)
 
 namespace kg_few_rows_f32 {
 

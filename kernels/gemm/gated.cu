@@ -13,7 +13,7 @@
 #include "kernels/ptx/tma.cuh"
 #include "kernels/ptx/wgmma.cuh"
 
-KG_PRELOADED(gemm_gated)
+KG_PRELOADED(gemm_gated, KG_SOME_PROMPTS)
 
 namespace kg_gated {
 

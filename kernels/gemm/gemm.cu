@@ -332,6 +332,13 @@ enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *
     return cuda->gemm ? KG_OK : open_library(library_path(), &cuda->gemm, err);
 }
 
+enum kg_status kg_cuda_gemm_announce(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    int opened = 1;
+    if (cuda->gemm_opening && strcmp(cuda->gemm_opening->path, library_path()) == 0)
+        (void)sem_getvalue(&cuda->gemm_opening->opened, &opened);
+    return opened ? kg_cuda_gemm_open(cuda, err) : KG_OK;
+}
+
 void kg_cuda_gemm_expect(struct kg_cuda_backend *cuda, cudaDataType operands) {
     if (cuda->gemm_opening) cuda->gemm_opening->expected = operands;
 }

@@ -14,8 +14,8 @@
 
 #include "kernels/cuda_backend.h"
 
-/* Loading these takes the 0.3 s that opening the library and both products do (H200: 10 to 18 GB/s). With 1 GB, the
- * session waited for the thread, and a first token that needs other kernels of the library came 0.07 s later. */
+/* Loading these takes about as long as opening the library and both products do (0.3 s, H200). With 1 GB, a first token
+ * that needs other kernels of the library came 0.07 s later. */
 constexpr uint64_t KG_GEMM_WARM_BYTES = UINT64_C(4) << 30;
 
 /* What NVIDIA advises for sm_90; at args->workspace, on 256 bytes. */
@@ -38,6 +38,10 @@ struct kg_gemm_args {
 /* Loads the library ($KIGO_CUBLASLT, else the toolkit's libcublasLt.so of the version built with) and makes cuda->gemm
  * unless it is there. KG_ERR_UNSUPPORTED naming the library that is missing or the function it lacks. */
 enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err);
+
+/* For a session that may need it: the same, unless a thread is at it, for which this does not wait. A library that is
+ * missing is told at once; what else fails, by the first product. */
+enum kg_status kg_cuda_gemm_announce(struct kg_cuda_backend *cuda, struct kg_error *err);
 
 /* Begins that on a thread, unless it is done or begun. What comes of it is for kg_cuda_gemm_open to say, which waits
  * until the library is open; where that failed, or $KIGO_CUBLASLT has changed since, it opens the library itself.

@@ -4,7 +4,7 @@
 #include "kernels/preload.h"
 #include <algorithm>
 
-KG_PRELOADED(gemv_gemv)
+KG_PRELOADED(gemv_gemv, KG_FIRST_TOKEN)
 
 namespace kg_gemv {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-KG_PRELOADED(mxfp4_experts)
+KG_PRELOADED(mxfp4_experts, KG_SOME_PROMPTS)
 
 namespace kg_mxfp4 {
 

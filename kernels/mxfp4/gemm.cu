@@ -5,7 +5,7 @@
 #include "kernels/ptx/tensor_map.h"
 #include <algorithm>
 
-KG_PRELOADED(mxfp4_gemm)
+KG_PRELOADED(mxfp4_gemm, KG_SOME_PROMPTS)
 
 namespace kg_mxfp4 {
 

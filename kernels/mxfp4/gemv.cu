@@ -6,7 +6,7 @@
 #include "kernels/preload.h"
 #include <algorithm>
 
-KG_PRELOADED(mxfp4_gemv)
+KG_PRELOADED(mxfp4_gemv, KG_NEXT_TOKENS)
 
 namespace kg_mxfp4 {
 

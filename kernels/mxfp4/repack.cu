@@ -8,7 +8,7 @@
 #include "kernels/preload.h"
 #include <cstdlib>
 
-KG_PRELOADED(mxfp4_repack)
+KG_PRELOADED(mxfp4_repack, KG_NEXT_TOKENS)
 
 namespace kg_mxfp4 {
 

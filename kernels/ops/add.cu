@@ -2,7 +2,7 @@
 #include "kernels/block/elementwise.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_add)
+KG_PRELOADED(ops_add, KG_FIRST_TOKEN)
 
 struct add_op {
     __device__ __forceinline__ float operator()(float a, float b) const {

@@ -11,7 +11,7 @@
 #include "kernels/preload.h"
 #include <math_constants.h>
 
-KG_PRELOADED(ops_embedding)
+KG_PRELOADED(ops_embedding, KG_FIRST_TOKEN)
 
 constexpr int THREADS = 128;
 static_assert((int)kg_dequant::CHUNK == KG_VECTOR, "what is decoded at once is stored at once");

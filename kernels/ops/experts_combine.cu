@@ -7,7 +7,7 @@
 #include "kernels/block/precision.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_experts_combine)
+KG_PRELOADED(ops_experts_combine, KG_SOME_PROMPTS)
 
 constexpr int THREADS = 128;
 

@@ -6,7 +6,7 @@
 #include "kernels/block/elementwise.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_gelu)
+KG_PRELOADED(ops_gelu, KG_SOME_PROMPTS)
 
 struct gelu_tanh_op {
     __device__ __forceinline__ float operator()(float x) const {

@@ -6,7 +6,7 @@
 #include "kernels/block/precision.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_kv_write)
+KG_PRELOADED(ops_kv_write, KG_FIRST_TOKEN)
 
 constexpr int THREADS = 256;
 

@@ -30,7 +30,7 @@
 #include <climits>
 #include <cuda_bf16.h>
 
-KG_PRELOADED(ops_linear)
+KG_PRELOADED(ops_linear, KG_FIRST_TOKEN)
 
 using kg_dequant::CHUNK;
 
@@ -68,7 +68,7 @@ enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg
                        kg_precision_name(plan->activations));
     *workspace_bytes = plan->max_rows > GEMV_MAX_ROWS ? lay_out(plan->max_rows, n_in).size_bytes : 0;
     kg_cuda_gemm_expect(cuda, plan->activations == KG_PRECISION_F16 ? CUDA_R_16F : CUDA_R_32F);
-    return plan->max_rows > GEMV_MAX_ROWS ? kg_cuda_gemm_open(cuda, err) : KG_OK;
+    return plan->max_rows > GEMV_MAX_ROWS ? kg_cuda_gemm_announce(cuda, err) : KG_OK;
 }
 
 /* 16-byte stores of 8 elements; `out` is on 16 bytes. */

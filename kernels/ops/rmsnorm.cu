@@ -9,7 +9,7 @@
 #include "kernels/block/rmsnorm.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_rmsnorm)
+KG_PRELOADED(ops_rmsnorm, KG_FIRST_TOKEN)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

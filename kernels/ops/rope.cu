@@ -9,7 +9,7 @@
 #include "kernels/block/rotation.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_rope)
+KG_PRELOADED(ops_rope, KG_FIRST_TOKEN)
 
 constexpr int THREADS = 256;
 constexpr unsigned MAX_PAIRS = 512; /* of a block: two a thread */

@@ -5,7 +5,7 @@
 #include "kernels/block/router.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_router)
+KG_PRELOADED(ops_router, KG_SOME_PROMPTS)
 
 constexpr int ROWS_PER_BLOCK = 4, THREADS = ROWS_PER_BLOCK * KG_WARP;
 

@@ -17,7 +17,7 @@
 #include "kernels/cuda_backend.h"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_sample)
+KG_PRELOADED(ops_sample, KG_FIRST_TOKEN)
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "kernels/block/reduce.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_softmax)
+KG_PRELOADED(ops_softmax, KG_SOME_PROMPTS)
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 

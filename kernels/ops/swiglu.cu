@@ -4,7 +4,7 @@
 #include "kernels/block/swiglu.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(ops_swiglu)
+KG_PRELOADED(ops_swiglu, KG_FIRST_TOKEN)
 
 extern "C" enum kg_status kg_cuda_swiglu(struct kg_backend *backend, const struct kg_swiglu_args *args,
                                          struct kg_error *err) {

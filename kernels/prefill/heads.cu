@@ -6,7 +6,7 @@
 #include "kernels/preload.h"
 #include "kernels/ptx/dependent.cuh"
 
-KG_PRELOADED(prefill_heads)
+KG_PRELOADED(prefill_heads, KG_FIRST_TOKEN)
 
 constexpr uint32_t LEAST_THREADS = 64, MOST_THREADS = 384;
 

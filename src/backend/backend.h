@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 struct kg_backend_ops;
+struct kg_file_map;     /* base/file.h */
 struct kg_model_config; /* kigo/model.h */
 struct kg_measure_ops;  /* backend/measure.h */
 
@@ -70,8 +71,10 @@ struct kg_backend_ops {
                             struct kg_block *block, struct kg_error *err);
     /* Optional, NULL if there is none: blocks with the tag weights lie in one allocation of so many bytes, in the order
      * in which they are asked for, 256-byte aligned, until it is called again; what does not fit lies elsewhere. 0: no
-     * more do. */
-    enum kg_status (*reserve_weights)(struct kg_backend *backend, uint64_t size_bytes, struct kg_error *err);
+     * more do. `file`, which may be NULL, stays until then: what is imported from it may be read there, and a file that
+     * has become shorter is KG_ERR_IO. */
+    enum kg_status (*reserve_weights)(struct kg_backend *backend, uint64_t size_bytes, const struct kg_file_map *file,
+                                      struct kg_error *err);
     /* A block (tag weights) with the bytes of host memory, which stays valid and unchanged as long as the block if
      * weights_in_place, and otherwise until synchronize has returned or the block is freed: the back end may copy many
      * at once, and has whatever reads them wait. */

@@ -32,7 +32,7 @@ static enum kg_status open_regular(const char *path, int *fd, struct stat *info,
 }
 
 enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struct kg_error *err) {
-    *map = (struct kg_file_map){ NULL, 0 };
+    *map = KG_NO_FILE_MAP;
     int fd;
     struct stat info;
     enum kg_status status = open_regular(path, &fd, &info, err);
@@ -40,15 +40,21 @@ enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struc
     if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED) status = fail_errno(err, "map", path);
-        else *map = (struct kg_file_map){ data, (size_t)info.st_size };
+        else *map = (struct kg_file_map){ data, (size_t)info.st_size, fd };
     }
-    close(fd);
+    if (map->fd < 0) close(fd);
     return status;
 }
 
 void kg_file_map_close(struct kg_file_map *map) {
     if (map->data) munmap((void *)(uintptr_t)map->data, map->size_bytes);
-    *map = (struct kg_file_map){ NULL, 0 };
+    kg_file_map_close_file(map);
+    *map = KG_NO_FILE_MAP;
+}
+
+void kg_file_map_close_file(struct kg_file_map *map) {
+    if (map->fd >= 0) close(map->fd);
+    map->fd = -1;
 }
 
 static enum kg_status read_all(int fd, const char *path, char **data, size_t *size_bytes, struct kg_error *err) {

@@ -70,7 +70,7 @@ static enum kg_status parse_image(const void *data, size_t size_bytes, struct kg
 
 enum kg_status kg_gguf_parse(const void *data, size_t size_bytes, const char *name, struct kg_gguf **gguf,
                              struct kg_error *err) {
-    return parse_image(data, size_bytes, (struct kg_file_map){ NULL, 0 }, name, gguf, err);
+    return parse_image(data, size_bytes, KG_NO_FILE_MAP, name, gguf, err);
 }
 
 enum kg_status kg_gguf_open(const char *path, struct kg_gguf **gguf, struct kg_error *err) {
@@ -99,6 +99,10 @@ void kg_gguf_close(struct kg_gguf *gguf) {
 
 const char *kg_gguf_path(const struct kg_gguf *gguf) {
     return gguf->path;
+}
+
+const struct kg_file_map *kg_gguf_map(const struct kg_gguf *gguf) {
+    return gguf->map.data ? &gguf->map : NULL;
 }
 
 uint32_t kg_gguf_version(const struct kg_gguf *gguf) {

@@ -78,6 +78,8 @@ KG_WARN_UNUSED enum kg_status kg_gguf_parse(const void *data, size_t size_bytes,
                                             struct kg_gguf **gguf, struct kg_error *err);
 
 const char *kg_gguf_path(const struct kg_gguf *gguf);
+/* What all of its data lies in; NULL for borrowed bytes. */
+const struct kg_file_map *kg_gguf_map(const struct kg_gguf *gguf);
 uint32_t kg_gguf_version(const struct kg_gguf *gguf);
 uint64_t kg_gguf_alignment(const struct kg_gguf *gguf);
 size_t kg_gguf_n_keys(const struct kg_gguf *gguf);

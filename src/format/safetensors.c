@@ -216,7 +216,7 @@ static enum kg_status parse_image(const void *data, size_t size_bytes, struct kg
 
 enum kg_status kg_safetensors_parse(const void *data, size_t size_bytes, const char *name, struct kg_safetensors **st,
                                     struct kg_error *err) {
-    return parse_image(data, size_bytes, (struct kg_file_map){ NULL, 0 }, name, st, err);
+    return parse_image(data, size_bytes, KG_NO_FILE_MAP, name, st, err);
 }
 
 enum kg_status kg_safetensors_open(const char *path, struct kg_safetensors **st, struct kg_error *err) {

@@ -6,6 +6,7 @@ libkigo_a_SOURCES += \
 	src/model/config_reader.h \
 	src/model/config_rope.c \
 	src/model/model.c \
+	src/model/repack.c src/model/repack.h \
 	src/model/reserve.c src/model/reserve.h \
 	src/model/weights.c src/model/weights.h \
 	src/model/yarn.c src/model/yarn.h

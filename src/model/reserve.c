@@ -15,12 +15,12 @@ enum kg_status kg_weights_reserve(const struct kg_gguf *gguf, uint64_t more_byte
         const struct kg_gguf_tensor *t = kg_gguf_tensor_at(gguf, i);
         size_bytes += lines(t->n_elems == t->dims[0] ? t->n_elems * sizeof(float) : t->size_bytes);
     }
-    return backend->ops->reserve_weights(backend, size_bytes, err);
+    return backend->ops->reserve_weights(backend, size_bytes, kg_gguf_map(gguf), err);
 }
 
 enum kg_status kg_weights_end_reservation(struct kg_backend *backend, enum kg_status status, struct kg_error *err) {
     struct kg_error later;
     if (!backend->ops->reserve_weights) return status;
-    const enum kg_status ended = backend->ops->reserve_weights(backend, 0, status ? &later : err);
+    const enum kg_status ended = backend->ops->reserve_weights(backend, 0, NULL, status ? &later : err);
     return status ? status : ended;
 }

@@ -1,4 +1,5 @@
 #include "model/weights.h"
+#include "model/repack.h"
 #include "model/reserve.h"
 #include "base/buffer.h"
 #include "base/size.h"
@@ -119,6 +120,7 @@ struct loader {
     enum qkv_form qkv_form;
     uint64_t side[N_SIDES];
     uint64_t done_bytes, total_bytes;
+    struct kg_repacking repacking;
     struct kg_error *err;
 };
 
@@ -217,11 +219,8 @@ static enum kg_status take_vector(struct loader *in, const struct kg_gguf_tensor
 
 /* Places the parts of a matrix, or of n_matrices stacked ones: ranges of its rows. The back end may repack them, except
  * positions, of which an operation reads whole rows. */
-static enum kg_status place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole,
-                                 uint32_t n_matrices, char *base) {
-    const struct kg_backend_ops *ops = in->backend->ops;
-    const bool repacked = ops->repack_weight && rule->sides[1] != CONTEXT;
-    enum kg_status status = KG_OK;
+static void place_rows(struct loader *in, const struct rule *rule, const struct kg_weight *whole, uint32_t n_matrices,
+                       char *base) {
     uint64_t row = 0;
     for (size_t i = 0; i < MAX_PARTS && (i == 0 || rule->parts[i].rows != NONE); i++) {
         struct kg_weight part = *whole;
@@ -229,9 +228,8 @@ static enum kg_status place_rows(const struct loader *in, const struct rule *rul
         part.data = (const char *)whole->data + row * kg_weight_row_bytes(whole);
         memcpy(base + rule->parts[i].place, &part, sizeof part);
         row += part.n_rows;
-        if (repacked && !status) status = ops->repack_weight(in->backend, &part, n_matrices, in->err);
+        if (rule->sides[1] != CONTEXT) kg_repack_later(&in->repacking, &part, n_matrices);
     }
-    return status;
 }
 
 /* The parts of a vector. */
@@ -259,7 +257,7 @@ static enum kg_status take(struct loader *in, const struct rule *rule, const cha
     } else {
         struct kg_weight whole;
         status = take_matrix(in, t, name, &whole);
-        if (!status) status = place_rows(in, rule, &whole, (uint32_t)t->dims[2], base);
+        if (!status) place_rows(in, rule, &whole, (uint32_t)t->dims[2], base);
     }
     return status;
 }
@@ -376,6 +374,7 @@ enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model
     const uint64_t yarn_bytes = config->yarn.factor > 0 ? in.side[HALF_ROT] * sizeof(float) : 0;
     enum kg_status status = kg_weights_reserve(gguf, yarn_bytes, backend, err);
     if (!status) status = take_all(&in);
+    status = kg_repack_all(&in.repacking, backend, status, err);
     if (!status && config->yarn.factor > 0) status = put_yarn(&in);
     if (!status && config->tied_output) weights->output = weights->embedding;
     if (!status) status = backend->ops->synchronize(backend, err);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct device_model {
     const char *name, *fixture; /* below fixtures/, or NULL: */
@@ -241,6 +242,81 @@ static void memory_is_the_file(struct kg_record *rec, const void *arg) {
     free(made);
 }
 
+/* ---- What is imported may be on its way still. ---- */
+
+enum { N_ROWS = 300, N_COLS = 256, WEIGHT_BYTES = N_ROWS * N_COLS * 4 };
+
+static void fill(float *values, float first) {
+    for (int i = 0; i < N_ROWS * N_COLS; i++) values[i] = first + (float)i;
+}
+
+static struct kg_block imported(struct kg_op_device *d, const float *values) {
+    struct kg_block block;
+    struct kg_error err;
+    kg_must(d->backend->ops->import_weights(d->backend, values, WEIGHT_BYTES, "a weight", &block, &err), &err);
+    return block;
+}
+
+/* An operation that reads it, an upload over a part of it, and freeing it, each the next call. */
+static void next_call_finds_it(struct kg_record *rec, const void *arg) {
+    static float host[N_ROWS * N_COLS], other[N_COLS], back[N_ROWS * N_COLS];
+    static const int32_t LAST[] = { N_ROWS - 1 };
+    struct kg_op_device d;
+    struct kg_error err = { 0 };
+    struct kg_op_output y;
+    (void)arg;
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    const struct kg_backend_ops *ops = d.backend->ops;
+    kg_must(ops->reserve_weights(d.backend, (uint64_t)3 * WEIGHT_BYTES, NULL, &err), &err);
+    fill(host, 1);
+    struct kg_block read = imported(&d, host);
+    kg_op_output_init(&d, &y, N_COLS, KG_PRECISION_F32);
+    const struct kg_embedding_args args = { .weight = { read.data, KG_DTYPE_F32, N_ROWS, N_COLS },
+                                            .ids = kg_op_device_put(&d, LAST, sizeof LAST),
+                                            .n_rows = 1,
+                                            .y = y.y };
+    kg_op_expect_ok(ops->embedding(d.backend, &args, &err), &err);
+    kg_op_output_read_all(&d, &y, "y");
+    ck_assert_mem_eq(y.host.data, host + (N_ROWS - 1) * N_COLS, sizeof other);
+
+    struct kg_block written = imported(&d, host), freed = imported(&d, host);
+    ops->free(d.backend, &freed);
+    kg_must(ops->upload(d.backend, (float *)written.data + N_COLS, other, sizeof other, &err), &err);
+    kg_must(ops->download(d.backend, back, written.data, WEIGHT_BYTES, &err), &err);
+    memcpy(host + N_COLS, other, sizeof other);
+    ck_assert_mem_eq(back, host, sizeof host);
+
+    ops->free(d.backend, &read);
+    ops->free(d.backend, &written);
+    kg_must(ops->reserve_weights(d.backend, 0, NULL, &err), &err);
+    kg_op_output_free(&y);
+    kg_op_device_close(&d);
+}
+
+/* A mapped file that has become shorter since: touching its pages would end the process. */
+static void file_that_became_shorter(struct kg_record *rec, const void *arg) {
+    static float host[N_ROWS * N_COLS];
+    struct kg_op_device d;
+    struct kg_error err = { 0 };
+    struct kg_file_map map;
+    (void)arg;
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    const struct kg_backend_ops *ops = d.backend->ops;
+    char *path = kg_path_join(kg_scratch_dir(rec), "weights");
+    fill(host, 1);
+    kg_must(kg_file_write(path, host, sizeof host, &err), &err);
+    kg_must(kg_file_map_open(path, &map, &err), &err);
+    ck_assert_int_eq(truncate(path, WEIGHT_BYTES / 2), 0);
+    kg_must(ops->reserve_weights(d.backend, WEIGHT_BYTES, &map, &err), &err);
+    struct kg_block block = imported(&d, (const float *)(const void *)map.data);
+    kg_must_fail(ops->synchronize(d.backend, &err), KG_ERR_IO, &err, "shorter", NULL);
+    ops->free(d.backend, &block);
+    kg_must(ops->reserve_weights(d.backend, 0, NULL, &err), &err);
+    kg_file_map_close(&map);
+    kg_op_device_close(&d);
+    free(path);
+}
+
 /* No type of weights that can be read is left out above. */
 static void every_format_is_there(struct kg_record *rec, const void *arg) {
     bool there[KG_DTYPE_COUNT] = { false };
@@ -270,10 +346,17 @@ static void build(struct kg_case_list *cases) {
                                                    .run = memory_is_the_file,
                                                    .arg = &kept[i] });
     }
-    kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
-                                               .op = "weights_in_memory",
-                                               .name = "every_format_is_there",
-                                               .run = every_format_is_there });
+    static const struct kg_case OTHERS[] = {
+        { .name = "every_format_is_there", .run = every_format_is_there },
+        { .name = "next_call_finds_it", .backend = "cuda", .run = next_call_finds_it },
+        { .name = "file_that_became_shorter", .backend = "cuda", .run = file_that_became_shorter },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) {
+        struct kg_case c = OTHERS[i];
+        c.layer = "tolerance";
+        c.op = "weights_in_memory";
+        kg_case_list_add(cases, &c);
+    }
 }
 
 int main(int argc, char **argv) {

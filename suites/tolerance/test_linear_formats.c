@@ -137,14 +137,14 @@ static void judge(struct kg_record *rec, const struct product *p, const float *x
 static bool announce(struct kg_record *rec, struct kg_op_device *d, uint64_t n_bytes) {
     struct kg_error err;
     const struct kg_backend_ops *ops = d->backend->ops;
-    const enum kg_status status = ops->reserve_weights(d->backend, n_bytes, &err);
+    const enum kg_status status = ops->reserve_weights(d->backend, n_bytes, NULL, &err);
     if (status == KG_ERR_NO_MEMORY) {
         kg_record_skip(rec, "%s", err.message);
         kg_op_device_close(d);
         return false;
     }
     kg_op_expect_ok(status, &err);
-    kg_op_expect_ok(ops->reserve_weights(d->backend, 0, &err), &err);
+    kg_op_expect_ok(ops->reserve_weights(d->backend, 0, NULL, &err), &err);
     return true;
 }
 

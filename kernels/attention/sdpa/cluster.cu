@@ -24,7 +24,7 @@
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/attention/sdpa/tile.cuh"
 
-KG_PRELOADED(sdpa_cluster)
+KG_PRELOADED(sdpa_cluster, KG_SOME_PROMPTS)
 
 namespace kg_sdpa {
 

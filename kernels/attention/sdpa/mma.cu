@@ -19,7 +19,7 @@
 #include "kernels/attention/sdpa/fragment.cuh"
 #include "kernels/attention/sdpa/operands.cuh"
 
-KG_PRELOADED(sdpa_mma)
+KG_PRELOADED(sdpa_mma, KG_SOME_PROMPTS)
 
 namespace kg_sdpa {
 

@@ -18,7 +18,7 @@
 #include "kernels/attention/sdpa/split.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(sdpa_split)
+KG_PRELOADED(sdpa_split, KG_SOME_PROMPTS)
 
 using namespace kg_sdpa_mma;
 

@@ -24,7 +24,7 @@
 #include "kernels/attention/sdpa/tile.cuh"
 #include "kernels/preload.h"
 
-KG_PRELOADED(sdpa_wgmma)
+KG_PRELOADED(sdpa_wgmma, KG_SOME_PROMPTS)
 
 namespace kg_sdpa {
 

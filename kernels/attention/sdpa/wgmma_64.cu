@@ -23,7 +23,7 @@
 #include "kernels/ptx/mma.cuh"
 #include "kernels/attention/sdpa/tile.cuh"
 
-KG_PRELOADED(sdpa_wgmma_64)
+KG_PRELOADED(sdpa_wgmma_64, KG_SOME_PROMPTS)
 
 namespace kg_sdpa {
 

@@ -6,7 +6,7 @@
 #include "kernels/preload.h"
 #include <cstdlib>
 
-KG_PRELOADED(decode_persistent_program)
+KG_PRELOADED(decode_persistent_program, KG_NEXT_TOKENS)
 
 using kg_persistent::MMA_ROWS;
 

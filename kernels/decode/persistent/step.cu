@@ -27,7 +27,7 @@
 #include "kernels/preload.h"
 #include <algorithm>
 
-KG_PRELOADED(decode_persistent_step)
+KG_PRELOADED(decode_persistent_step, KG_NEXT_TOKENS)
 
 using namespace kg_persistent;
 

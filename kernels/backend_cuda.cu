@@ -136,7 +136,7 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
     if (block->size_bytes > 0) {
         const struct kg_cuda_held lock(backend);
         (void)wait_for_stream(lock.cuda);
-        kg_staging_forget(lock.cuda, block->data, block->size_bytes);
+        kg_staging_drop(lock.cuda, block->data, block->size_bytes);
         kg_mxfp4_drop_ranges(lock.cuda, block->data, block->size_bytes);
         kg_memory_remove(&backend->memory, block);
         if (!kg_weights_room_give(lock.cuda, block->data)) (void)cudaFree(block->data);

@@ -241,7 +241,7 @@ static bool overlaps(const struct piece *piece, const void *memory, uint64_t siz
     return piece->to < begin + size_bytes && begin < piece->to + piece->size_bytes;
 }
 
-void kg_staging_forget(struct kg_cuda_backend *cuda, const void *memory, uint64_t size_bytes) {
+void kg_staging_drop(struct kg_cuda_backend *cuda, const void *memory, uint64_t size_bytes) {
     struct kg_staging *staging = cuda->staging;
     size_t kept = 0;
     for (size_t i = 0; i < staging->n_noted; i++) {

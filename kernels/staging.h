@@ -37,7 +37,7 @@ void kg_staging_read_from(struct kg_cuda_backend *cuda, const struct kg_file_map
 enum kg_status kg_staging_flush(struct kg_cuda_backend *cuda, struct kg_error *err);
 
 /* Nothing of what is noted goes to this memory, which is freed. */
-void kg_staging_forget(struct kg_cuda_backend *cuda, const void *memory, uint64_t size_bytes);
+void kg_staging_drop(struct kg_cuda_backend *cuda, const void *memory, uint64_t size_bytes);
 
 /* Returns when the host has the bytes. */
 enum kg_status kg_staging_download(struct kg_cuda_backend *cuda, void *host, const void *from, uint64_t size_bytes,

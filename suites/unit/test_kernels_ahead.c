@@ -1,5 +1,5 @@
 /* Kernels are loaded beside a model's load, all of them, and not by something else: the driver tells which are there. A
- * load without it, as where the back end is not told that weights come, is the mutant. */
+ * load without it, as where the back end does not hear that weights come, is the mutant. */
 #include "backend/backend.h"
 #include "backend/measure.h"
 #include "suites/harness/must.h"

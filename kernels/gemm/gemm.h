@@ -39,8 +39,8 @@ struct kg_gemm_args {
  * unless it is there. KG_ERR_UNSUPPORTED naming the library that is missing or the function it lacks. */
 enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err);
 
-/* For a session that may need it: the same, unless a thread is at it, for which this does not wait. A library that is
- * missing is told at once; what else fails, by the first product. */
+/* For a session that may need it: the same, unless a thread is at it, for which this does not wait. That the library is
+ * missing is an error here; what else fails is one of the first product. */
 enum kg_status kg_cuda_gemm_announce(struct kg_cuda_backend *cuda, struct kg_error *err);
 
 /* Begins that on a thread, unless it is done or begun. What comes of it is for kg_cuda_gemm_open to say, which waits

@@ -13,12 +13,13 @@
 
 static const char SUFFIX[] = ".zst";
 
-/* What grows with the number of cases, or of kernels. The rest stays plain for people: the report, figures, what
- * describes the run. */
+/* What grows with the number of cases, or of kernels, and the page, of which most is the same in every run. The rest
+ * stays plain for people: the report as text, what describes the run. */
 static const char *const COMPRESSED[] = {
-    "data/plan.ndjson",   "data/journal.ndjson", "data/results.ndjson", "data/results.csv",  "data/results.tap",
-    "data/junit.xml",     "data/telemetry.csv",  "data/dirty.diff",     "data/transcripts/", "data/logs/",
-    "data/bandwidth.csv", "data/bandwidth.json", "data/bandwidth.svg",  "data/build.json",
+    "data/plan.ndjson",   "data/journal.ndjson", "data/results.ndjson", "data/results.csv",
+    "data/results.tap",   "data/junit.xml",      "data/telemetry.csv",  "data/dirty.diff",
+    "data/transcripts/",  "data/logs/",          "data/bandwidth.csv",  "data/bandwidth.json",
+    "data/bandwidth.svg", "data/build.json",     "data/report.html",    "data/samples.bin",
 };
 enum { MIN_BYTES = 16 << 10 }; /* below, a file that everything can read is worth more than its bytes */
 

@@ -1,9 +1,9 @@
 /* What a timing says of its samples follows from samples.bin. */
-#include "base/beneath.h"
 #include "base/buffer.h"
 #include "bundle/internal.h"
 #include "bundle/limits.h"
 #include "bundle/records.h"
+#include "bundle/stored.h"
 #include "bundle/verify.h"
 #include "measure/statistics.h"
 #include <math.h>
@@ -65,7 +65,7 @@ void kg_verify_samples(const char *dir, const struct kg_records *records, struct
     char *bytes = NULL;
     size_t n_bytes = 0;
     struct kg_error why;
-    const enum kg_status status = kg_beneath_read(dir, "data/samples.bin", KG_MAX_SAMPLE_BYTES, &bytes, &n_bytes, &why);
+    const enum kg_status status = kg_stored_read(dir, "data/samples.bin", KG_MAX_SAMPLE_BYTES, &bytes, &n_bytes, &why);
     if (status != KG_OK && status != KG_ERR_NOT_FOUND)
         kg_finding_add(findings, status == KG_ERR_FORMAT ? "limit" : "unreadable", "data/samples.bin", "%s",
                        why.message);

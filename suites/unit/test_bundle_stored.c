@@ -239,6 +239,13 @@ static void put(const char *dir, const char *relative, const char *data, size_t 
     free(path);
 }
 
+static void remove_file(const char *dir, const char *relative) {
+    char *path = kg_path_join(dir, relative);
+    struct kg_error err;
+    EXPECT_OK(kg_path_remove(path, &err), err);
+    free(path);
+}
+
 static void take(const char *dir, const char *relative, char **data, size_t *size_bytes) {
     char *path = kg_path_join(dir, relative);
     struct kg_error err;
@@ -251,7 +258,7 @@ static const char *const LARGE[] = { "data/plan.ndjson", "data/journal.ndjson", 
 
 /* Large records go, what people and tools read first stays; the size falls, and the bag is a bag. */
 static void large_files_are_compressed(struct kg_record *rec, const void *arg) {
-    static const char *const PLAIN[] = { "data/summary.json", "data/env.json", "data/report.md", "data/samples.bin",
+    static const char *const PLAIN[] = { "data/summary.json", "data/env.json", "data/report.md",
                                          "manifest-sha256.txt" };
     char *dir = fresh(rec);
     (void)arg;
@@ -319,6 +326,33 @@ static void kernels_are_compressed(struct kg_record *rec, const void *arg) {
     free(root);
     free(text);
     json_decref(build);
+    free(dir);
+}
+
+/* Many samples: verify reads the timings' samples in the frame, and finds the one that was changed. */
+static void samples_are_compressed(struct kg_record *rec, const void *arg) {
+    enum { MORE_BYTES = 32 * KIB };
+    static const char SAMPLES[] = "data/samples.bin", FRAME[] = "data/samples.bin.zst";
+    char *dir = sealed(kg_scratch_dir(rec), true, 3), *samples;
+    size_t n_bytes;
+    struct kg_error err;
+    (void)arg;
+    take(dir, SAMPLES, &samples, &n_bytes);
+    ck_assert_uint_ge(n_bytes, sizeof(float));
+    samples = kg_xrealloc(samples, n_bytes + MORE_BYTES);
+    memset(samples + n_bytes, 0, MORE_BYTES);
+    for (int changed = 0; changed < 2; changed++) {
+        const float other = 99;
+        if (changed) memcpy(samples, &other, sizeof other);
+        put(dir, SAMPLES, samples, n_bytes + MORE_BYTES);
+        if (changed) remove_file(dir, FRAME);
+        EXPECT_OK(kg_stored_compress(dir, &err), err);
+        ck_assert(has(dir, FRAME) && !has(dir, SAMPLES));
+        kg_maker_rehash(dir);
+        if (changed) expect_finding(dir, "samples", "data/results.ndjson");
+        else kg_maker_expect_sound(dir);
+    }
+    free(samples);
     free(dir);
 }
 
@@ -537,6 +571,7 @@ static const struct kg_case CASES[] = {
     CASE(large_files_are_compressed),
     CASE(small_files_stay_plain),
     CASE(kernels_are_compressed),
+    CASE(samples_are_compressed),
     CASE(index_reads_both_forms),
     CASE(flipped_byte),
     CASE(cut_short),

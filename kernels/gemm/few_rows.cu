@@ -1,5 +1,6 @@
 /* A block has 128 outputs of all rows. It computes y^T = W x^T by wgmma: W is the left operand, x the right one, both
- * in shared memory. The blocks of a cluster split the columns (split-K), so that all multiprocessors read W.
+ * in shared memory. The blocks of a cluster split the columns (split-K), so that all multiprocessors read W. There is a
+ * kernel for 32 rows, 64, 96 and 128: the width of the instruction.
  *
  * Map: one thread of the last warpgroup produces, by TMA: 64 columns of W and x at a time, to a ring. The other
  * warpgroup has two halves of 64 outputs: neighbours, or the gates and the ups of the same 64 outputs. */
@@ -18,28 +19,33 @@ KG_PRELOADED(gemm_few_rows, KG_FIRST_TOKEN)
 namespace kg_few_rows {
 
 enum {
-    N = KG_FEW_ROWS,
     HALF = 64,
     M = 2 * HALF,
-    STAGES = 5,
     STEP_COLS = 64,
     STEP_ROW_BYTES = 2 * STEP_COLS,
     HALF_BYTES = HALF * STEP_ROW_BYTES,
     W_BYTES = M * STEP_ROW_BYTES,
-    STAGE_BYTES = W_BYTES + N * STEP_ROW_BYTES,
     SUM_FLOATS = M + 4, /* padding: neither writing columns nor reading rows of the sums has bank conflicts */
-    BYTES = STAGES * STAGE_BYTES + 1024, /* to align */
     WARP = 32,
     CONSUMER_THREADS = 128,
     THREADS = CONSUMER_THREADS + 128,
-    PER_SM = 2
+    MOST_STAGES = 6
 };
-static_assert(N * SUM_FLOATS * 4 <= STAGES * STAGE_BYTES, "sums take the ring's place");
-static_assert(BYTES + 1024 <= 227 * 1024 / PER_SM, "a block's memory, beside barriers");
+
+/* Of the kernel for N rows: two blocks share a multiprocessor as long as their sums leave them the registers. */
+template <int N> struct sizes {
+    static constexpr int PER_SM = N <= 64 ? 2 : 1,
+                         STAGES = N <= 32   ? 5
+                                  : N <= 64 ? 4
+                                            : MOST_STAGES,
+                         STAGE_BYTES = W_BYTES + N * STEP_ROW_BYTES, BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
+    static_assert(N * SUM_FLOATS * 4 <= STAGES * STAGE_BYTES, "sums take the ring's place");
+    static_assert(BYTES + 1024 <= 227 * 1024 / PER_SM, "a block's memory, beside barriers");
+};
 static const char WHAT[] = "linear: few rows of f16";
 
 struct params {
-    CUtensorMap x, w[KG_FEW_ROWS_PARTS]; /* boxes: 32, and 64, rows of 64 columns */
+    CUtensorMap x, w[KG_FEW_ROWS_PARTS]; /* boxes: N, and 64, rows of 64 columns */
     struct {
         const float *bias;
         void *y;
@@ -59,41 +65,44 @@ struct block_work {
     unsigned memory, full, empty;
 };
 
-template <enum kg_few_rows_form F>
+template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void copy_w(const params &g, const block_work &work, uint32_t stage, uint32_t step) {
 #pragma unroll
     for (int h = 0; h < 2; h++)
-        kg_tensor_copy(work.memory + stage * STAGE_BYTES + h * HALF_BYTES, &g.w[GATED<F> ? h : work.part],
+        kg_tensor_copy(work.memory + stage * sizes<N>::STAGE_BYTES + h * HALF_BYTES, &g.w[GATED<F> ? h : work.part],
                        work.full + 8 * stage, (int)(step * STEP_COLS), (int)(work.output + (GATED<F> ? 0 : h * HALF)),
                        0, 0);
 }
 
+template <int N>
 static __device__ __forceinline__ void copy_x(const params &g, const block_work &work, uint32_t stage, uint32_t step) {
-    kg_tensor_copy(work.memory + stage * STAGE_BYTES + W_BYTES, &g.x, work.full + 8 * stage, (int)(step * STEP_COLS), 0,
-                   0, 0);
+    kg_tensor_copy(work.memory + stage * sizes<N>::STAGE_BYTES + W_BYTES, &g.x, work.full + 8 * stage,
+                   (int)(step * STEP_COLS), 0, 0, 0);
 }
 
 /* The first weights are under way before the launch waits for those before it: none writes weights. */
-template <enum kg_few_rows_form F>
+template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void produce(const params &g, const block_work &w) {
-    const uint32_t n_early = min(w.end - w.begin, (uint32_t)STAGES);
+    constexpr uint32_t STAGES = sizes<N>::STAGES;
+    const uint32_t n_early = min(w.end - w.begin, STAGES);
     for (uint32_t i = 0; i < n_early; i++) {
-        kg_mbarrier_expect(w.full + 8 * i, STAGE_BYTES);
-        copy_w<F>(g, w, i, w.begin + i);
+        kg_mbarrier_expect(w.full + 8 * i, sizes<N>::STAGE_BYTES);
+        copy_w<F, N>(g, w, i, w.begin + i);
     }
     kg_dependency_wait(); /* x is visible */
-    for (uint32_t i = 0; i < n_early; i++) copy_x(g, w, i, w.begin + i);
+    for (uint32_t i = 0; i < n_early; i++) copy_x<N>(g, w, i, w.begin + i);
     for (uint32_t step = w.begin + n_early, stage = 0, parity = 0; step < w.end; step++) {
         kg_mbarrier_wait(w.empty + 8 * stage, parity);
-        kg_mbarrier_expect(w.full + 8 * stage, STAGE_BYTES);
-        copy_w<F>(g, w, stage, step);
-        copy_x(g, w, stage, step);
+        kg_mbarrier_expect(w.full + 8 * stage, sizes<N>::STAGE_BYTES);
+        copy_w<F, N>(g, w, stage, step);
+        copy_x<N>(g, w, stage, step);
         if (++stage == STAGES) stage = 0, parity ^= 1;
     }
 }
 
 /* sum[h] = the products of half h's outputs with the block's columns. */
-static __device__ __forceinline__ void consume(float (&sum)[2][N / 2], const block_work &work) {
+template <int N> static __device__ __forceinline__ void consume(float (&sum)[2][N / 2], const block_work &work) {
+    constexpr uint32_t STAGES = sizes<N>::STAGES;
     uint32_t stage = 0, parity = 0, before = STAGES;
 #pragma unroll
     for (int h = 0; h < 2; h++)
@@ -102,7 +111,7 @@ static __device__ __forceinline__ void consume(float (&sum)[2][N / 2], const blo
     kg_pin(sum[0]);
     kg_pin(sum[1]);
     for (uint32_t step = work.begin; step < work.end; step++) {
-        const unsigned at = work.memory + stage * STAGE_BYTES;
+        const unsigned at = work.memory + stage * sizes<N>::STAGE_BYTES;
         kg_mbarrier_wait(work.full + 8 * stage, parity);
         const uint64_t upper = kg_matrix_descriptor<STEP_ROW_BYTES>(at),
                        lower = kg_matrix_descriptor<STEP_ROW_BYTES>(at + HALF_BYTES),
@@ -167,7 +176,7 @@ static __device__ __forceinline__ void load_bias(float (&v)[KG_VECTOR], const fl
 }
 
 /* The epilogue. Sums cross shared memory; the cluster's blocks divide the rows. */
-template <enum kg_few_rows_form F>
+template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void store_outputs(const params &g, const block_work &work, uint32_t rank,
                                                      const float (&sum)[2][N / 2]) {
     constexpr uint32_t CHUNKS = (GATED<F> ? HALF : M) / KG_VECTOR;
@@ -211,8 +220,9 @@ static __device__ __forceinline__ void store_outputs(const params &g, const bloc
 }
 
 /* Grid: (blocks of a cluster, tiles of outputs). */
-template <enum kg_few_rows_form F>
-__global__ void __launch_bounds__(THREADS, PER_SM) few_rows_kernel(const __grid_constant__ params g) {
+template <enum kg_few_rows_form F, int N>
+__global__ void __launch_bounds__(THREADS, sizes<N>::PER_SM) few_rows_kernel(const __grid_constant__ params g) {
+    constexpr int STAGES = sizes<N>::STAGES;
     extern __shared__ unsigned char few_rows_memory[];
     __shared__ uint64_t barriers[2 * STAGES];
     kg_require_sm_90a();
@@ -236,13 +246,13 @@ __global__ void __launch_bounds__(THREADS, PER_SM) few_rows_kernel(const __grid_
     }
     __syncthreads(); /* barriers are initialised */
     if (threadIdx.x >= CONSUMER_THREADS) {
-        if (threadIdx.x == CONSUMER_THREADS) produce<F>(g, work);
+        if (threadIdx.x == CONSUMER_THREADS) produce<F, N>(g, work);
         __syncwarp();
         if (g.n_split > 1) kg_cluster_arrive(), kg_cluster_wait();
     } else {
         float sum[2][N / 2];
-        consume(sum, work);
-        store_outputs<F>(g, work, rank, sum);
+        consume<N>(sum, work);
+        store_outputs<F, N>(g, work, rank, sum);
     }
     if (g.n_split > 1) kg_cluster_arrive(), kg_cluster_wait(); /* peers have read this block's sums */
 }
@@ -261,12 +271,12 @@ static enum kg_status make_map(CUtensorMap *map, const void *data, uint32_t n_ro
 }
 
 /* As many blocks as the device runs at the same time, by splits of at most KG_MAX_SPLIT. */
-static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_tiles, uint32_t n_steps) {
-    const uint32_t n_at_once = (uint32_t)cuda->n_sms * PER_SM, most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
+static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_per_sm, uint32_t n_tiles, uint32_t n_steps) {
+    const uint32_t n_at_once = (uint32_t)cuda->n_sms * n_per_sm, most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
     return std::max(1u, std::min(most, n_at_once / n_tiles));
 }
 
-template <enum kg_few_rows_form F>
+template <enum kg_few_rows_form F, int N>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
                              struct kg_error *err) {
     params g = {};
@@ -282,9 +292,18 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
         status = make_map(&g.w[i], p->part[i].w, p->part[i].n_out, p->n_cols, HALF, err);
     }
     if (status) return status;
-    g.n_split = split_of(cuda, n_tiles, ceil_div(p->n_cols, STEP_COLS));
-    return kg_launch_dependent(cuda, few_rows_kernel<F>, dim3(g.n_split, n_tiles), THREADS, g, WHAT, err, BYTES,
-                               g.n_split);
+    g.n_split = split_of(cuda, sizes<N>::PER_SM, n_tiles, ceil_div(p->n_cols, STEP_COLS));
+    return kg_launch_dependent(cuda, few_rows_kernel<F, N>, dim3(g.n_split, n_tiles), THREADS, g, WHAT, err,
+                               sizes<N>::BYTES, g.n_split);
+}
+
+/* By the kernel of the least N that has the rows. */
+template <enum kg_few_rows_form F>
+static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
+                                  struct kg_error *err) {
+    static constexpr decltype(&launch<F, 32>) LAUNCHES[] = { launch<F, 32>, launch<F, 64>, launch<F, 96>,
+                                                             launch<F, 128> };
+    return LAUNCHES[(p->n_rows - 1) / 32](cuda, p, err);
 }
 
 } // namespace kg_few_rows
@@ -301,11 +320,11 @@ bool kg_cuda_few_rows_takes(const struct kg_cuda_backend *cuda, const struct kg_
 
 enum kg_status kg_cuda_few_rows(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
                                 struct kg_error *err) {
-    static constexpr decltype(&kg_few_rows::launch<KG_FEW_ROWS_PLAIN>) LAUNCHES[] = {
-        kg_few_rows::launch<KG_FEW_ROWS_PLAIN>,
-        kg_few_rows::launch<KG_FEW_ROWS_RESIDUAL>,
-        kg_few_rows::launch<KG_FEW_ROWS_SWIGLU>,
-        kg_few_rows::launch<KG_FEW_ROWS_GEGLU>,
+    static constexpr decltype(&kg_few_rows::launch_rows<KG_FEW_ROWS_PLAIN>) LAUNCHES[] = {
+        kg_few_rows::launch_rows<KG_FEW_ROWS_PLAIN>,
+        kg_few_rows::launch_rows<KG_FEW_ROWS_RESIDUAL>,
+        kg_few_rows::launch_rows<KG_FEW_ROWS_SWIGLU>,
+        kg_few_rows::launch_rows<KG_FEW_ROWS_GEGLU>,
     };
     return LAUNCHES[p->form](cuda, p, err);
 }

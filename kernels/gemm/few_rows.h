@@ -1,4 +1,4 @@
-/* 9 to 32 rows times float16 weights, by an own tensor core kernel (sm_90a), with what a decoder layer does to the
+/* 9 to 128 rows times float16 weights, by an own tensor core kernel (sm_90a), with what a decoder layer does to the
  * product in its epilogue:
  *
  *     PLAIN     y_p[r][o] = s_p[r][o]                    up to three matrices of one x, each to its own y_p: q, k, v
@@ -20,7 +20,7 @@
 #include "kernels/block/swiglu.cuh"
 #include "kernels/cuda_backend.h"
 
-enum { KG_FEW_ROWS = 32, KG_FEW_ROWS_PARTS = 3 };
+enum { KG_FEW_ROWS = 128, KG_FEW_ROWS_PARTS = 3 };
 enum kg_few_rows_form { KG_FEW_ROWS_PLAIN, KG_FEW_ROWS_RESIDUAL, KG_FEW_ROWS_SWIGLU, KG_FEW_ROWS_GEGLU };
 
 struct kg_few_rows_product {
@@ -39,7 +39,7 @@ struct kg_few_rows_product {
     struct kg_geglu_op gelu;  /* GEGLU */
 };
 
-/* Whether kg_cuda_few_rows takes it: 1 to 32 rows; columns a multiple of 8; x, W and y on 16 bytes; the device is
+/* Whether kg_cuda_few_rows takes it: 1 to 128 rows; columns a multiple of 8; x, W and y on 16 bytes; the device is
  * sm_90. */
 bool kg_cuda_few_rows_takes(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p);
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CTX = 128, N_LAYERS = 2, PREFIX = 5, MAX_ROWS = 70 };
+enum { N_CTX = 256, N_LAYERS = 2, PREFIX = 5, MOST_FEW_ROWS = 128, MAX_ROWS = 150 };
 #define HEADS "q, k, v + rope + kv_write of rows"
 #define RESIDUAL "linear + add of rows"
 #define GATED "gate, up + swiglu of rows"
@@ -59,7 +59,7 @@ static const struct scene {
       0, 1, 0, 1, 0, 1, 1, true },
 };
 
-/* adds: products of many rows can be added to the residual stream. few: there is a kernel of few rows, 9 to 32; gates
+/* adds: products of many rows can be added to the residual stream. few: there is a kernel of few rows, 9 to 128; gates
  * and ups of such matrices are fused for any rows. */
 static const struct form {
     const char *dtype;
@@ -243,7 +243,7 @@ static bool has_kernels(void) {
  * bias to float32 only. */
 static void count_eval(const struct fusion_case *c, uint32_t n_rows, uint32_t *expected) {
     const struct scene *s = c->scene;
-    const bool few = c->form->few && n_rows > 8 && n_rows <= 32 && has_kernels();
+    const bool few = c->form->few && n_rows > 8 && n_rows <= MOST_FEW_ROWS && has_kernels();
     const bool in_blocks = kg_dtype_info(c->form->matrices)->block_elems > 1;
     const bool is_wide = s->wide || c->form->activations == KG_PRECISION_F32;
     expected[N_HEADS] += N_LAYERS * s->heads;
@@ -366,7 +366,7 @@ static bool suits(const struct scene *scene, const struct form *form) {
 }
 
 static void build(struct kg_case_list *cases) {
-    static const uint32_t ROWS[] = { 2, 9, 32, 33, MAX_ROWS };
+    static const uint32_t ROWS[] = { 2, 9, 32, 33, 70, MOST_FEW_ROWS, MOST_FEW_ROWS + 1, MAX_ROWS };
     for (size_t f = 0; f < KG_COUNT_OF(FORMS); f++)
         for (size_t s = 0; s < KG_COUNT_OF(SCENES); s++)
             for (size_t r = 0; r < KG_COUNT_OF(ROWS); r++)
@@ -374,7 +374,7 @@ static void build(struct kg_case_list *cases) {
                     add(cases, &(struct fusion_case){ &SCENES[s], &FORMS[f], ROWS[r], NULL });
     for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++)
         for (size_t f = 0; f < 2; f++)
-            for (uint32_t n_rows = 32; n_rows <= 33; n_rows++) {
+            for (uint32_t n_rows = MOST_FEW_ROWS; n_rows <= MOST_FEW_ROWS + 1; n_rows++) {
                 const struct scene *scene = SCENES;
                 while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
                 if (strcmp(MUTANTS[m].kernel, GATED) == 0 && !FORMS[f].few) continue;

@@ -1,10 +1,9 @@
-/* A block has 128 or 256 outputs of all rows. It computes y^T = W x^T by wgmma: W is the left operand, x the right one,
- * both in shared memory. The blocks of a cluster split the columns (split-K), so that all multiprocessors read W. There
- * is a kernel for 32 rows, 64, 96 and 128: the width of the instruction. With that many rows the copies of x take as
- * much of the L2's bandwidth as W does, which 256 outputs halve.
+/* A block has 128 outputs of all rows. It computes y^T = W x^T by wgmma: W is the left operand, x the right one, both
+ * in shared memory. The blocks of a cluster split the columns (split-K), so that all multiprocessors read W. There is a
+ * kernel for 32 rows, 64, 96 and 128: the width of the instruction. Two blocks share a multiprocessor.
  *
- * Map: one thread of the last warpgroup produces, by TMA: 64 columns of W and x at a time, to a ring. The other
- * warpgroups, one or two, have two halves of 64 outputs each: neighbours, or the gates and the ups of the same 64. */
+ * Map: the last warp produces, by TMA: 64 columns of W and x at a time, to a ring. The outputs are two halves of 64:
+ * neighbours, or the gates and the ups of the same 64. One warpgroup has both, or, of 128 rows, each of two has one. */
 #include "kernels/gemm/few_rows.h"
 #include "kernels/block/precision.cuh"
 #include "kernels/preload.h"
@@ -21,25 +20,23 @@ namespace kg_few_rows {
 
 enum {
     HALF = 64,
-    M = 2 * HALF, /* of a warpgroup */
+    M = 2 * HALF,
     STEP_COLS = 64,
     STEP_ROW_BYTES = 2 * STEP_COLS,
     HALF_BYTES = HALF * STEP_ROW_BYTES,
-    GROUP_BYTES = M * STEP_ROW_BYTES,
+    W_BYTES = M * STEP_ROW_BYTES,
+    SUM_FLOATS = M + 4, /* padding: neither writing columns nor reading rows of the sums has bank conflicts */
     WARP = 32,
     GROUP_THREADS = 128,
-    MOST_STAGES = 6,
-    MOST_BYTES = 226 * 1024 /* of a multiprocessor, beside barriers */
+    PER_SM = 2,
+    MOST_BYTES = 225 * 1024 / PER_SM /* of a block, beside barriers and what the system takes */
 };
 
-/* Of the kernel for N rows by G warpgroups. One with few outputs and rows shares a multiprocessor. */
-template <int N, int G> struct sizes {
-    static constexpr int PER_SM = G == 1 && N <= 96 ? 2 : 1, W_BYTES = G * GROUP_BYTES,
-                         STAGE_BYTES = W_BYTES + N * STEP_ROW_BYTES,
-                         FITTING = (MOST_BYTES / PER_SM - 1024) / STAGE_BYTES,
-                         STAGES = FITTING < MOST_STAGES ? FITTING : MOST_STAGES, BYTES = STAGES * STAGE_BYTES + 1024,
-                         CONSUMERS = G * GROUP_THREADS, THREADS = CONSUMERS + 128,
-                         SUM_FLOATS = G * M + 4; /* padding: no bank conflicts in columns written, nor in rows read */
+/* Of the kernel for N rows. A warpgroup's sums leave it the registers that two blocks of a multiprocessor have. */
+template <int N> struct sizes {
+    static constexpr int GROUPS = N <= 96 ? 1 : 2, HALVES = 2 / GROUPS, CONSUMERS = GROUPS * GROUP_THREADS,
+                         THREADS = CONSUMERS + WARP, STAGE_BYTES = W_BYTES + N * STEP_ROW_BYTES,
+                         STAGES = (MOST_BYTES - 1024) / STAGE_BYTES, BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
     static_assert(N * SUM_FLOATS * 4 <= STAGES * STAGE_BYTES, "sums take the ring's place");
 };
 static const char WHAT[] = "linear: few rows of f16";
@@ -65,63 +62,64 @@ struct block_work {
     unsigned memory, full, empty;
 };
 
-template <enum kg_few_rows_form F, int N, int G>
+template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void copy_w(const params &g, const block_work &work, uint32_t stage, uint32_t step) {
 #pragma unroll
-    for (int h = 0; h < 2 * G; h++)
-        kg_tensor_copy(work.memory + stage * sizes<N, G>::STAGE_BYTES + h * HALF_BYTES,
-                       &g.w[GATED<F> ? h % 2 : work.part], work.full + 8 * stage, (int)(step * STEP_COLS),
-                       (int)(work.output + (GATED<F> ? h / 2 : h) * HALF), 0, 0);
+    for (int h = 0; h < 2; h++)
+        kg_tensor_copy(work.memory + stage * sizes<N>::STAGE_BYTES + h * HALF_BYTES, &g.w[GATED<F> ? h : work.part],
+                       work.full + 8 * stage, (int)(step * STEP_COLS), (int)(work.output + (GATED<F> ? 0 : h * HALF)),
+                       0, 0);
 }
 
-template <int N, int G>
+template <int N>
 static __device__ __forceinline__ void copy_x(const params &g, const block_work &work, uint32_t stage, uint32_t step) {
-    kg_tensor_copy(work.memory + stage * sizes<N, G>::STAGE_BYTES + sizes<N, G>::W_BYTES, &g.x, work.full + 8 * stage,
+    kg_tensor_copy(work.memory + stage * sizes<N>::STAGE_BYTES + W_BYTES, &g.x, work.full + 8 * stage,
                    (int)(step * STEP_COLS), 0, 0, 0);
 }
 
 /* The first weights are under way before the launch waits for those before it: none writes weights. */
-template <enum kg_few_rows_form F, int N, int G>
+template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void produce(const params &g, const block_work &w) {
-    constexpr uint32_t STAGES = sizes<N, G>::STAGES;
+    constexpr uint32_t STAGES = sizes<N>::STAGES;
     const uint32_t n_early = min(w.end - w.begin, STAGES);
     for (uint32_t i = 0; i < n_early; i++) {
-        kg_mbarrier_expect(w.full + 8 * i, sizes<N, G>::STAGE_BYTES);
-        copy_w<F, N, G>(g, w, i, w.begin + i);
+        kg_mbarrier_expect(w.full + 8 * i, sizes<N>::STAGE_BYTES);
+        copy_w<F, N>(g, w, i, w.begin + i);
     }
     kg_dependency_wait(); /* x is visible */
-    for (uint32_t i = 0; i < n_early; i++) copy_x<N, G>(g, w, i, w.begin + i);
+    for (uint32_t i = 0; i < n_early; i++) copy_x<N>(g, w, i, w.begin + i);
     for (uint32_t step = w.begin + n_early, stage = 0, parity = 0; step < w.end; step++) {
         kg_mbarrier_wait(w.empty + 8 * stage, parity);
-        kg_mbarrier_expect(w.full + 8 * stage, sizes<N, G>::STAGE_BYTES);
-        copy_w<F, N, G>(g, w, stage, step);
-        copy_x<N, G>(g, w, stage, step);
+        kg_mbarrier_expect(w.full + 8 * stage, sizes<N>::STAGE_BYTES);
+        copy_w<F, N>(g, w, stage, step);
+        copy_x<N>(g, w, stage, step);
         if (++stage == STAGES) stage = 0, parity ^= 1;
     }
 }
 
-/* sum[h] = the products of the outputs of a group's half h with the block's columns. */
-template <int N, int G>
-static __device__ __forceinline__ void consume(float (&sum)[2][N / 2], const block_work &work, uint32_t group) {
-    constexpr uint32_t STAGES = sizes<N, G>::STAGES;
+/* sum[h] = the products of the outputs of half first + h with the block's columns. */
+template <int N>
+static __device__ __forceinline__ void consume(float (&sum)[sizes<N>::HALVES][N / 2], const block_work &work,
+                                               uint32_t first) {
+    constexpr uint32_t STAGES = sizes<N>::STAGES, HALVES = sizes<N>::HALVES;
     uint32_t stage = 0, parity = 0, before = STAGES;
 #pragma unroll
-    for (int h = 0; h < 2; h++)
+    for (int h = 0; h < HALVES; h++) {
 #pragma unroll
         for (int k = 0; k < N / 2; k++) sum[h][k] = 0;
-    kg_pin(sum[0]);
-    kg_pin(sum[1]);
+        kg_pin(sum[h]);
+    }
     for (uint32_t step = work.begin; step < work.end; step++) {
-        const unsigned at = work.memory + stage * sizes<N, G>::STAGE_BYTES, w = at + group * GROUP_BYTES;
+        const unsigned at = work.memory + stage * sizes<N>::STAGE_BYTES;
         kg_mbarrier_wait(work.full + 8 * stage, parity);
-        const uint64_t upper = kg_matrix_descriptor<STEP_ROW_BYTES>(w),
-                       lower = kg_matrix_descriptor<STEP_ROW_BYTES>(w + HALF_BYTES),
-                       x = kg_matrix_descriptor<STEP_ROW_BYTES>(at + sizes<N, G>::W_BYTES);
+        const uint64_t w = kg_matrix_descriptor<STEP_ROW_BYTES>(at + first * HALF_BYTES),
+                       lower = kg_matrix_descriptor<STEP_ROW_BYTES>(at + HALF_BYTES),
+                       x = kg_matrix_descriptor<STEP_ROW_BYTES>(at + W_BYTES);
         kg_wgmma_fence();
 #pragma unroll
         for (uint64_t k = 0; k < 4; k++) { /* 16 columns are 32 bytes of a row */
-            kg_wgmma<N>::shared<false>(sum[0], upper + 2 * k, x + 2 * k, 1);
-            kg_wgmma<N>::shared<false>(sum[1], lower + 2 * k, x + 2 * k, 1);
+            kg_wgmma<N>::template shared<false>(sum[0], w + 2 * k, x + 2 * k, 1);
+            if constexpr (HALVES == 2) kg_wgmma<N>::template shared<false>(sum[1], lower + 2 * k, x + 2 * k, 1);
         }
         kg_wgmma_commit();
         kg_wgmma_wait<1>();
@@ -131,8 +129,8 @@ static __device__ __forceinline__ void consume(float (&sum)[2][N / 2], const blo
         if (++stage == STAGES) stage = 0, parity ^= 1;
     }
     kg_wgmma_wait<0>();
-    kg_pin(sum[0]);
-    kg_pin(sum[1]);
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) kg_pin(sum[h]);
 }
 
 /* v = eight sums at an address of shared memory, those of the cluster's blocks in the order of their ranks, and bias.
@@ -177,19 +175,18 @@ static __device__ __forceinline__ void load_bias(float (&v)[KG_VECTOR], const fl
 }
 
 /* The epilogue. Sums cross shared memory; the cluster's blocks divide the rows. */
-template <enum kg_few_rows_form F, int N, int G>
+template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void store_outputs(const params &g, const block_work &work, uint32_t rank,
-                                                     const float (&sum)[2][N / 2]) {
-    constexpr uint32_t CHUNKS = G * (GATED<F> ? HALF : M) / KG_VECTOR, CONSUMERS = sizes<N, G>::CONSUMERS,
-                       SUM_FLOATS = sizes<N, G>::SUM_FLOATS;
+                                                     const float (&sum)[sizes<N>::HALVES][N / 2], uint32_t first) {
+    constexpr uint32_t CHUNKS = (GATED<F> ? HALF : M) / KG_VECTOR, CONSUMERS = sizes<N>::CONSUMERS;
     constexpr bool ADDS = F == KG_FEW_ROWS_RESIDUAL;
     const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     kg_barrier_sync(1, CONSUMERS); /* write-after-read: sums overwrite the ring */
 #pragma unroll
-    for (int h = 0; h < 2; h++)
+    for (uint32_t h = 0; h < sizes<N>::HALVES; h++)
 #pragma unroll
         for (int k = 0; k < N / 2; k++) { /* ptx/wgmma.cuh */
-            const uint32_t o = warp / 4 * M + h * HALF + warp % 4 * 16 + lane / 4 + k / 2 % 2 * 8,
+            const uint32_t o = (first + h) * HALF + warp % 4 * 16 + lane / 4 + k / 2 % 2 * 8,
                            r = k / 4 * 8 + lane % 4 * 2 + k % 2;
             kg_store_shared(work.memory + (r * SUM_FLOATS + o) * (unsigned)sizeof(float), sum[h][k]);
         }
@@ -202,12 +199,12 @@ static __device__ __forceinline__ void store_outputs(const params &g, const bloc
     kg_dependency_wait(); /* write-after-read: nothing reads y any more */
     const auto &p = g.part[work.part];
     const uint32_t chunk = threadIdx.x % CHUNKS * KG_VECTOR, o = work.output + chunk,
-                   at_sum = GATED<F> ? chunk / HALF * M + chunk % HALF : chunk, step = g.n_split * (CONSUMERS / CHUNKS);
+                   step = g.n_split * (CONSUMERS / CHUNKS);
     float bias[KG_VECTOR], up_bias[KG_VECTOR];
     load_bias(bias, p.bias, o, p.n_out);
     if constexpr (GATED<F>) load_bias(up_bias, g.part[1].bias, o, p.n_out);
     for (uint32_t row = rank + threadIdx.x / CHUNKS * g.n_split; row < g.n_rows && o < p.n_out; row += step) {
-        const unsigned from = work.memory + (row * SUM_FLOATS + at_sum) * (unsigned)sizeof(float);
+        const unsigned from = work.memory + (row * SUM_FLOATS + chunk) * (unsigned)sizeof(float);
         const size_t at = (size_t)row * p.n_out + o;
         float v[KG_VECTOR], up[KG_VECTOR];
         add_up(v, from, g.n_split, bias);
@@ -223,10 +220,9 @@ static __device__ __forceinline__ void store_outputs(const params &g, const bloc
 }
 
 /* Grid: (blocks of a cluster, tiles of outputs). */
-template <enum kg_few_rows_form F, int N, int G>
-__global__ void __launch_bounds__(sizes<N, G>::THREADS, sizes<N, G>::PER_SM)
-    few_rows_kernel(const __grid_constant__ params g) {
-    constexpr int STAGES = sizes<N, G>::STAGES, CONSUMERS = sizes<N, G>::CONSUMERS;
+template <enum kg_few_rows_form F, int N>
+__global__ void __launch_bounds__(sizes<N>::THREADS, PER_SM) few_rows_kernel(const __grid_constant__ params g) {
+    constexpr int STAGES = sizes<N>::STAGES, CONSUMERS = sizes<N>::CONSUMERS;
     extern __shared__ unsigned char few_rows_memory[];
     __shared__ uint64_t barriers[2 * STAGES];
     kg_require_sm_90a();
@@ -234,7 +230,7 @@ __global__ void __launch_bounds__(sizes<N, G>::THREADS, sizes<N, G>::PER_SM)
     block_work work = {};
     for (uint32_t i = 1; i < g.n_parts; i++)
         if (blockIdx.y >= g.part[i].first_tile) work.part = i;
-    work.output = (blockIdx.y - g.part[work.part].first_tile) * G * (GATED<F> ? HALF : M);
+    work.output = (blockIdx.y - g.part[work.part].first_tile) * (GATED<F> ? HALF : M);
     work.begin = n_steps * rank / g.n_split;
     work.end = n_steps * (rank + 1) / g.n_split;
     work.memory = (kg_shared_address(few_rows_memory) + 1023) & ~1023u;
@@ -250,13 +246,14 @@ __global__ void __launch_bounds__(sizes<N, G>::THREADS, sizes<N, G>::PER_SM)
     }
     __syncthreads(); /* barriers are initialised */
     if (threadIdx.x >= CONSUMERS) {
-        if (threadIdx.x == CONSUMERS) produce<F, N, G>(g, work);
+        if (threadIdx.x == CONSUMERS) produce<F, N>(g, work);
         __syncwarp();
         if (g.n_split > 1) kg_cluster_arrive(), kg_cluster_wait();
     } else {
-        float sum[2][N / 2];
-        consume<N, G>(sum, work, threadIdx.x / GROUP_THREADS);
-        store_outputs<F, N, G>(g, work, rank, sum);
+        const uint32_t first = threadIdx.x / GROUP_THREADS;
+        float sum[sizes<N>::HALVES][N / 2];
+        consume<N>(sum, work, first);
+        store_outputs<F, N>(g, work, rank, sum, first);
     }
     if (g.n_split > 1) kg_cluster_arrive(), kg_cluster_wait(); /* peers have read this block's sums */
 }
@@ -274,55 +271,14 @@ static enum kg_status make_map(CUtensorMap *map, const void *data, uint32_t n_ro
     return kg_tensor_map_make(map, &e, WHAT, err);
 }
 
-/* Tiles of outputs, of a part or all; G * M each. */
-template <enum kg_few_rows_form F> static uint32_t tiles_of(uint32_t n_out, int n_groups) {
-    return ceil_div(n_out, (uint32_t)n_groups * (GATED<F> ? HALF : M));
+/* As many blocks as the device runs at the same time, by splits of at most KG_MAX_SPLIT. */
+static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_tiles, uint32_t n_steps) {
+    const uint32_t n_at_once = (uint32_t)cuda->n_sms * PER_SM, most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
+    return std::max(1u, std::min(most, n_at_once / n_tiles));
 }
 
-/* How a product is cut: groups of a block, blocks of a cluster. */
-struct cut {
-    int n_groups;
-    uint32_t n_split;
-};
-
-/* What a multiprocessor with the most blocks copies, in bytes, and about as many again for each block's begin and end:
- * its first copies, and its sums, take a microsecond or two. */
-template <enum kg_few_rows_form F, int N, int G>
-static uint64_t cost_of(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p, uint32_t n_split) {
-    constexpr uint64_t BEGIN_BYTES = (96 << 10) / sizes<N, G>::PER_SM;
-    uint32_t n_tiles = 0;
-    for (uint32_t i = 0; i < (GATED<F> ? 1 : p->n_parts); i++) n_tiles += tiles_of<F>(p->part[i].n_out, G);
-    const uint64_t n_steps = ceil_div(ceil_div(p->n_cols, STEP_COLS), n_split);
-    return ceil_div(n_tiles * n_split, (uint32_t)cuda->n_sms) * (n_steps * sizes<N, G>::STAGE_BYTES + BEGIN_BYTES);
-}
-
-/* The cut of the least cost. */
 template <enum kg_few_rows_form F, int N>
-static struct cut cut_of(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p) {
-    const uint32_t most = std::min<uint32_t>(KG_MAX_SPLIT, ceil_div(p->n_cols, STEP_COLS));
-    struct cut best = { 1, 1 };
-    uint64_t least = UINT64_MAX;
-    for (uint32_t n_split = 1; n_split <= most; n_split++)
-        for (int n_groups = 1; n_groups <= 2; n_groups++) {
-            const uint64_t cost =
-                n_groups == 1 ? cost_of<F, N, 1>(cuda, p, n_split) : cost_of<F, N, 2>(cuda, p, n_split);
-            if (cost < least) least = cost, best = { n_groups, n_split };
-        }
-    return best;
-}
-
-/* Of 32 rows: as many blocks as the device runs at the same time. */
-template <enum kg_few_rows_form F>
-static struct cut cut_of_32(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p) {
-    uint32_t n_tiles = 0;
-    for (uint32_t i = 0; i < (GATED<F> ? 1 : p->n_parts); i++) n_tiles += tiles_of<F>(p->part[i].n_out, 1);
-    const uint32_t n_at_once = (uint32_t)cuda->n_sms * sizes<32, 1>::PER_SM,
-                   most = std::min<uint32_t>(KG_MAX_SPLIT, ceil_div(p->n_cols, STEP_COLS));
-    return { 1, std::max(1u, std::min(most, n_at_once / n_tiles)) };
-}
-
-template <enum kg_few_rows_form F, int N, int G>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p, uint32_t n_split,
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
                              struct kg_error *err) {
     params g = {};
     uint32_t n_tiles = 0;
@@ -333,36 +289,32 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     for (uint32_t i = 0; i < p->n_parts && !status; i++) {
         g.part[i].bias = p->part[i].bias, g.part[i].y = p->part[i].y;
         g.part[i].n_out = p->part[i].n_out, g.part[i].first_tile = n_tiles;
-        if (i < g.n_parts) n_tiles += tiles_of<F>(p->part[i].n_out, G);
+        if (i < g.n_parts) n_tiles += ceil_div(p->part[i].n_out, GATED<F> ? HALF : M);
         status = make_map(&g.w[i], p->part[i].w, p->part[i].n_out, p->n_cols, HALF, err);
     }
     if (status) return status;
-    g.n_split = n_split;
-    return kg_launch_dependent(cuda, few_rows_kernel<F, N, G>, dim3(n_split, n_tiles), sizes<N, G>::THREADS, g, WHAT,
-                               err, sizes<N, G>::BYTES, n_split);
-}
-
-template <enum kg_few_rows_form F, int N>
-static enum kg_status launch_cut(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
-                                 struct kg_error *err) {
-    const struct cut cut = cut_of<F, N>(cuda, p);
-    return cut.n_groups == 1 ? launch<F, N, 1>(cuda, p, cut.n_split, err) : launch<F, N, 2>(cuda, p, cut.n_split, err);
+    g.n_split = split_of(cuda, n_tiles, ceil_div(p->n_cols, STEP_COLS));
+    return kg_launch_dependent(cuda, few_rows_kernel<F, N>, dim3(g.n_split, n_tiles), sizes<N>::THREADS, g, WHAT, err,
+                               sizes<N>::BYTES, g.n_split);
 }
 
 /* By the kernel of the least N that has the rows. */
 template <enum kg_few_rows_form F>
 static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
                                   struct kg_error *err) {
-    static constexpr decltype(&launch_cut<F, 64>) LAUNCHES[] = { launch_cut<F, 64>, launch_cut<F, 96>,
-                                                                 launch_cut<F, 128> };
-    if (p->n_rows <= 32) return launch<F, 32, 1>(cuda, p, cut_of_32<F>(cuda, p).n_split, err);
-    return LAUNCHES[(p->n_rows - 33) / 32](cuda, p, err);
+    static constexpr decltype(&launch<F, 32>) LAUNCHES[] = { launch<F, 32>, launch<F, 64>, launch<F, 96>,
+                                                             launch<F, 128> };
+    return LAUNCHES[(p->n_rows - 1) / 32](cuda, p, err);
 }
 
 } // namespace kg_few_rows
 
 bool kg_cuda_few_rows_takes(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p) {
     constexpr uint32_t MAX_OUTPUTS = 65535 / KG_FEW_ROWS_PARTS * kg_few_rows::HALF; /* a grid's tiles */
+    constexpr uint64_t MOST_BYTES_OF_MORE_ROWS = 64u << 20;
+    uint64_t w_bytes = 0;
+    for (uint32_t i = 0; i < p->n_parts; i++) w_bytes += (uint64_t)p->part[i].n_out * p->n_cols * 2;
+    if (p->n_rows > 32 && w_bytes > MOST_BYTES_OF_MORE_ROWS) return false;
     bool takes = cuda->compute_capability == 90 && p->n_rows > 0 && p->n_rows <= KG_FEW_ROWS && p->n_cols > 0 &&
                  p->n_cols % KG_VECTOR == 0 && kg_vector_aligned(p->x);
     for (uint32_t i = 0; i < p->n_parts; i++)

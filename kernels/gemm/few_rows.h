@@ -39,8 +39,8 @@ struct kg_few_rows_product {
     struct kg_geglu_op gelu;  /* GEGLU */
 };
 
-/* Whether kg_cuda_few_rows takes it: 1 to 128 rows; columns a multiple of 8; x, W and y on 16 bytes; the device is
- * sm_90. */
+/* Whether kg_cuda_few_rows takes it: 1 to 128 rows, more than 32 of matrices of together at most 64 MB; columns a
+ * multiple of 8; x, W and y on 16 bytes; the device is sm_90. Of larger matrices the library's kernels are faster. */
 bool kg_cuda_few_rows_takes(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p);
 
 /* Enqueues the product. Allocates nothing on the device. */

@@ -1,6 +1,6 @@
 /* A block has 128 outputs of all rows. It computes y^T = W x^T by wgmma: W is the left operand, x the right one, both
  * in shared memory. The blocks of a cluster split the columns (split-K), so that all multiprocessors read W. There is a
- * kernel for 32 rows, 64, 96 and 128: the width of the instruction. Two blocks share a multiprocessor.
+ * kernel for 32 rows, 48, 64 and so on, to 128: the width of the instruction. Two blocks share a multiprocessor.
  *
  * Map: the last warp produces, by TMA: 64 columns of W and x at a time, to a ring. The outputs are two halves of 64:
  * neighbours, or the gates and the ups of the same 64. One warpgroup has both, or, of 128 rows, each of two has one. */
@@ -271,9 +271,11 @@ static enum kg_status make_map(CUtensorMap *map, const void *data, uint32_t n_ro
     return kg_tensor_map_make(map, &e, WHAT, err);
 }
 
-/* As many blocks as the device runs at the same time, by splits of at most KG_MAX_SPLIT. */
-static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_tiles, uint32_t n_steps) {
-    const uint32_t n_at_once = (uint32_t)cuda->n_sms * PER_SM, most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
+/* Splits, of at most KG_MAX_SPLIT: of 32 rows as many as give all blocks that the device runs at the same time; of
+ * more, whose sums take longer to cross a cluster, a block for each multiprocessor. */
+template <int N> static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_tiles, uint32_t n_steps) {
+    const uint32_t n_at_once = (uint32_t)cuda->n_sms * (N <= 32 ? PER_SM : 1),
+                   most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
     return std::max(1u, std::min(most, n_at_once / n_tiles));
 }
 
@@ -293,7 +295,7 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
         status = make_map(&g.w[i], p->part[i].w, p->part[i].n_out, p->n_cols, HALF, err);
     }
     if (status) return status;
-    g.n_split = split_of(cuda, n_tiles, ceil_div(p->n_cols, STEP_COLS));
+    g.n_split = split_of<N>(cuda, n_tiles, ceil_div(p->n_cols, STEP_COLS));
     return kg_launch_dependent(cuda, few_rows_kernel<F, N>, dim3(g.n_split, n_tiles), sizes<N>::THREADS, g, WHAT, err,
                                sizes<N>::BYTES, g.n_split);
 }
@@ -302,9 +304,10 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
 template <enum kg_few_rows_form F>
 static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, const struct kg_few_rows_product *p,
                                   struct kg_error *err) {
-    static constexpr decltype(&launch<F, 32>) LAUNCHES[] = { launch<F, 32>, launch<F, 64>, launch<F, 96>,
-                                                             launch<F, 128> };
-    return LAUNCHES[(p->n_rows - 1) / 32](cuda, p, err);
+    static constexpr decltype(&launch<F, 32>) LAUNCHES[] = { launch<F, 32>,  launch<F, 32>, launch<F, 48>,
+                                                             launch<F, 64>,  launch<F, 80>, launch<F, 96>,
+                                                             launch<F, 112>, launch<F, 128> };
+    return LAUNCHES[(p->n_rows - 1) / 16](cuda, p, err);
 }
 
 } // namespace kg_few_rows

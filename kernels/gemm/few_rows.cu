@@ -1,9 +1,9 @@
 /* A block has 128 outputs of all rows. It computes y^T = W x^T by wgmma: W is the left operand, x the right one, both
  * in shared memory. The blocks of a cluster split the columns (split-K), so that all multiprocessors read W. There is a
- * kernel for 32 rows, 48, 64 and so on, to 128: the width of the instruction. Two blocks share a multiprocessor.
+ * kernel for 32 rows, 48, 64 and so on, to 128: the width of the instruction.
  *
- * Map: the last warp produces, by TMA: 64 columns of W and x at a time, to a ring. The outputs are two halves of 64:
- * neighbours, or the gates and the ups of the same 64. One warpgroup has both, or, of 128 rows, each of two has one. */
+ * Map: one thread of the last warpgroup produces, by TMA: 64 columns of W and x at a time, to a ring. The other
+ * warpgroup has two halves of 64 outputs: neighbours, or the gates and the ups of the same 64 outputs. */
 #include "kernels/gemm/few_rows.h"
 #include "kernels/block/precision.cuh"
 #include "kernels/preload.h"
@@ -27,16 +27,19 @@ enum {
     W_BYTES = M * STEP_ROW_BYTES,
     SUM_FLOATS = M + 4, /* padding: neither writing columns nor reading rows of the sums has bank conflicts */
     WARP = 32,
-    GROUP_THREADS = 128,
-    PER_SM = 2,
-    MOST_BYTES = 225 * 1024 / PER_SM /* of a block, beside barriers and what the system takes */
+    CONSUMER_THREADS = 128,
+    THREADS = CONSUMER_THREADS + 128,
+    MOST_STAGES = 6,
+    MOST_BYTES = 225 * 1024 /* of a multiprocessor, beside barriers and what the system takes */
 };
 
-/* Of the kernel for N rows. A warpgroup's sums leave it the registers that two blocks of a multiprocessor have. */
+/* Of the kernel for N rows. Two blocks share a multiprocessor up to 64 rows; past that one with as deep a ring is
+ * faster: fewer splits, whose sums grow with N, have to cross the cluster. */
 template <int N> struct sizes {
-    static constexpr int GROUPS = N <= 96 ? 1 : 2, HALVES = 2 / GROUPS, CONSUMERS = GROUPS * GROUP_THREADS,
-                         THREADS = CONSUMERS + WARP, STAGE_BYTES = W_BYTES + N * STEP_ROW_BYTES,
-                         STAGES = (MOST_BYTES - 1024) / STAGE_BYTES, BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
+    static constexpr int PER_SM = N <= 64 ? 2 : 1, STAGE_BYTES = W_BYTES + N * STEP_ROW_BYTES,
+                         FITTING = (MOST_BYTES / PER_SM - 1024) / STAGE_BYTES,
+                         STAGES = FITTING < MOST_STAGES ? FITTING : MOST_STAGES,
+                         BYTES = STAGES * STAGE_BYTES + 1024; /* to align */
     static_assert(N * SUM_FLOATS * 4 <= STAGES * STAGE_BYTES, "sums take the ring's place");
 };
 static const char WHAT[] = "linear: few rows of f16";
@@ -97,29 +100,27 @@ static __device__ __forceinline__ void produce(const params &g, const block_work
     }
 }
 
-/* sum[h] = the products of the outputs of half first + h with the block's columns. */
-template <int N>
-static __device__ __forceinline__ void consume(float (&sum)[sizes<N>::HALVES][N / 2], const block_work &work,
-                                               uint32_t first) {
-    constexpr uint32_t STAGES = sizes<N>::STAGES, HALVES = sizes<N>::HALVES;
+/* sum[h] = the products of half h's outputs with the block's columns. */
+template <int N> static __device__ __forceinline__ void consume(float (&sum)[2][N / 2], const block_work &work) {
+    constexpr uint32_t STAGES = sizes<N>::STAGES;
     uint32_t stage = 0, parity = 0, before = STAGES;
 #pragma unroll
-    for (int h = 0; h < HALVES; h++) {
+    for (int h = 0; h < 2; h++)
 #pragma unroll
         for (int k = 0; k < N / 2; k++) sum[h][k] = 0;
-        kg_pin(sum[h]);
-    }
+    kg_pin(sum[0]);
+    kg_pin(sum[1]);
     for (uint32_t step = work.begin; step < work.end; step++) {
         const unsigned at = work.memory + stage * sizes<N>::STAGE_BYTES;
         kg_mbarrier_wait(work.full + 8 * stage, parity);
-        const uint64_t w = kg_matrix_descriptor<STEP_ROW_BYTES>(at + first * HALF_BYTES),
+        const uint64_t upper = kg_matrix_descriptor<STEP_ROW_BYTES>(at),
                        lower = kg_matrix_descriptor<STEP_ROW_BYTES>(at + HALF_BYTES),
                        x = kg_matrix_descriptor<STEP_ROW_BYTES>(at + W_BYTES);
         kg_wgmma_fence();
 #pragma unroll
         for (uint64_t k = 0; k < 4; k++) { /* 16 columns are 32 bytes of a row */
-            kg_wgmma<N>::template shared<false>(sum[0], w + 2 * k, x + 2 * k, 1);
-            if constexpr (HALVES == 2) kg_wgmma<N>::template shared<false>(sum[1], lower + 2 * k, x + 2 * k, 1);
+            kg_wgmma<N>::shared<false>(sum[0], upper + 2 * k, x + 2 * k, 1);
+            kg_wgmma<N>::shared<false>(sum[1], lower + 2 * k, x + 2 * k, 1);
         }
         kg_wgmma_commit();
         kg_wgmma_wait<1>();
@@ -129,8 +130,8 @@ static __device__ __forceinline__ void consume(float (&sum)[sizes<N>::HALVES][N 
         if (++stage == STAGES) stage = 0, parity ^= 1;
     }
     kg_wgmma_wait<0>();
-#pragma unroll
-    for (int h = 0; h < HALVES; h++) kg_pin(sum[h]);
+    kg_pin(sum[0]);
+    kg_pin(sum[1]);
 }
 
 /* v = eight sums at an address of shared memory, those of the cluster's blocks in the order of their ranks, and bias.
@@ -177,29 +178,28 @@ static __device__ __forceinline__ void load_bias(float (&v)[KG_VECTOR], const fl
 /* The epilogue. Sums cross shared memory; the cluster's blocks divide the rows. */
 template <enum kg_few_rows_form F, int N>
 static __device__ __forceinline__ void store_outputs(const params &g, const block_work &work, uint32_t rank,
-                                                     const float (&sum)[sizes<N>::HALVES][N / 2], uint32_t first) {
-    constexpr uint32_t CHUNKS = (GATED<F> ? HALF : M) / KG_VECTOR, CONSUMERS = sizes<N>::CONSUMERS;
+                                                     const float (&sum)[2][N / 2]) {
+    constexpr uint32_t CHUNKS = (GATED<F> ? HALF : M) / KG_VECTOR;
     constexpr bool ADDS = F == KG_FEW_ROWS_RESIDUAL;
     const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    kg_barrier_sync(1, CONSUMERS); /* write-after-read: sums overwrite the ring */
+    kg_barrier_sync(1, CONSUMER_THREADS); /* write-after-read: sums overwrite the ring */
 #pragma unroll
-    for (uint32_t h = 0; h < sizes<N>::HALVES; h++)
+    for (int h = 0; h < 2; h++)
 #pragma unroll
         for (int k = 0; k < N / 2; k++) { /* ptx/wgmma.cuh */
-            const uint32_t o = (first + h) * HALF + warp % 4 * 16 + lane / 4 + k / 2 % 2 * 8,
-                           r = k / 4 * 8 + lane % 4 * 2 + k % 2;
+            const uint32_t o = h * HALF + warp * 16 + lane / 4 + k / 2 % 2 * 8, r = k / 4 * 8 + lane % 4 * 2 + k % 2;
             kg_store_shared(work.memory + (r * SUM_FLOATS + o) * (unsigned)sizeof(float), sum[h][k]);
         }
     if (g.n_split > 1) {
         kg_cluster_arrive();
         kg_cluster_wait(); /* the cluster's sums are visible */
     } else {
-        kg_barrier_sync(1, CONSUMERS); /* sums are visible */
+        kg_barrier_sync(1, CONSUMER_THREADS); /* sums are visible */
     }
     kg_dependency_wait(); /* write-after-read: nothing reads y any more */
     const auto &p = g.part[work.part];
     const uint32_t chunk = threadIdx.x % CHUNKS * KG_VECTOR, o = work.output + chunk,
-                   step = g.n_split * (CONSUMERS / CHUNKS);
+                   step = g.n_split * (CONSUMER_THREADS / CHUNKS);
     float bias[KG_VECTOR], up_bias[KG_VECTOR];
     load_bias(bias, p.bias, o, p.n_out);
     if constexpr (GATED<F>) load_bias(up_bias, g.part[1].bias, o, p.n_out);
@@ -221,8 +221,8 @@ static __device__ __forceinline__ void store_outputs(const params &g, const bloc
 
 /* Grid: (blocks of a cluster, tiles of outputs). */
 template <enum kg_few_rows_form F, int N>
-__global__ void __launch_bounds__(sizes<N>::THREADS, PER_SM) few_rows_kernel(const __grid_constant__ params g) {
-    constexpr int STAGES = sizes<N>::STAGES, CONSUMERS = sizes<N>::CONSUMERS;
+__global__ void __launch_bounds__(THREADS, sizes<N>::PER_SM) few_rows_kernel(const __grid_constant__ params g) {
+    constexpr int STAGES = sizes<N>::STAGES;
     extern __shared__ unsigned char few_rows_memory[];
     __shared__ uint64_t barriers[2 * STAGES];
     kg_require_sm_90a();
@@ -240,20 +240,19 @@ __global__ void __launch_bounds__(sizes<N>::THREADS, PER_SM) few_rows_kernel(con
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             kg_mbarrier_init(work.full + 8 * i, 1);
-            kg_mbarrier_init(work.empty + 8 * i, CONSUMERS / WARP);
+            kg_mbarrier_init(work.empty + 8 * i, CONSUMER_THREADS / WARP);
         }
         kg_mbarrier_init_fence();
     }
     __syncthreads(); /* barriers are initialised */
-    if (threadIdx.x >= CONSUMERS) {
-        if (threadIdx.x == CONSUMERS) produce<F, N>(g, work);
+    if (threadIdx.x >= CONSUMER_THREADS) {
+        if (threadIdx.x == CONSUMER_THREADS) produce<F, N>(g, work);
         __syncwarp();
         if (g.n_split > 1) kg_cluster_arrive(), kg_cluster_wait();
     } else {
-        const uint32_t first = threadIdx.x / GROUP_THREADS;
-        float sum[sizes<N>::HALVES][N / 2];
-        consume<N>(sum, work, first);
-        store_outputs<F, N>(g, work, rank, sum, first);
+        float sum[2][N / 2];
+        consume<N>(sum, work);
+        store_outputs<F, N>(g, work, rank, sum);
     }
     if (g.n_split > 1) kg_cluster_arrive(), kg_cluster_wait(); /* peers have read this block's sums */
 }
@@ -271,11 +270,9 @@ static enum kg_status make_map(CUtensorMap *map, const void *data, uint32_t n_ro
     return kg_tensor_map_make(map, &e, WHAT, err);
 }
 
-/* Splits, of at most KG_MAX_SPLIT: of 32 rows as many as give all blocks that the device runs at the same time; of
- * more, whose sums take longer to cross a cluster, a block for each multiprocessor. */
-template <int N> static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_tiles, uint32_t n_steps) {
-    const uint32_t n_at_once = (uint32_t)cuda->n_sms * (N <= 32 ? PER_SM : 1),
-                   most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
+/* As many blocks as the device runs at the same time, by splits of at most KG_MAX_SPLIT. */
+static uint32_t split_of(const struct kg_cuda_backend *cuda, uint32_t n_per_sm, uint32_t n_tiles, uint32_t n_steps) {
+    const uint32_t n_at_once = (uint32_t)cuda->n_sms * n_per_sm, most = std::min<uint32_t>(KG_MAX_SPLIT, n_steps);
     return std::max(1u, std::min(most, n_at_once / n_tiles));
 }
 
@@ -295,8 +292,8 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
         status = make_map(&g.w[i], p->part[i].w, p->part[i].n_out, p->n_cols, HALF, err);
     }
     if (status) return status;
-    g.n_split = split_of<N>(cuda, n_tiles, ceil_div(p->n_cols, STEP_COLS));
-    return kg_launch_dependent(cuda, few_rows_kernel<F, N>, dim3(g.n_split, n_tiles), sizes<N>::THREADS, g, WHAT, err,
+    g.n_split = split_of(cuda, sizes<N>::PER_SM, n_tiles, ceil_div(p->n_cols, STEP_COLS));
+    return kg_launch_dependent(cuda, few_rows_kernel<F, N>, dim3(g.n_split, n_tiles), THREADS, g, WHAT, err,
                                sizes<N>::BYTES, g.n_split);
 }
 
@@ -316,7 +313,7 @@ bool kg_cuda_few_rows_takes(const struct kg_cuda_backend *cuda, const struct kg_
     constexpr uint32_t MAX_OUTPUTS = 65535 / KG_FEW_ROWS_PARTS * kg_few_rows::HALF; /* a grid's tiles */
     constexpr uint64_t MOST_BYTES_OF_MORE_ROWS = 64u << 20;
     uint64_t w_bytes = 0;
-    for (uint32_t i = 0; i < p->n_parts; i++) w_bytes += (uint64_t)p->part[i].n_out * p->n_cols * 2;
+    for (uint32_t i = 0; i < p->n_parts; i++) w_bytes += (uint64_t)p->part[i].n_out * p->n_cols * sizeof(__half);
     if (p->n_rows > 32 && w_bytes > MOST_BYTES_OF_MORE_ROWS) return false;
     bool takes = cuda->compute_capability == 90 && p->n_rows > 0 && p->n_rows <= KG_FEW_ROWS && p->n_cols > 0 &&
                  p->n_cols % KG_VECTOR == 0 && kg_vector_aligned(p->x);

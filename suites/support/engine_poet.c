@@ -65,18 +65,20 @@ static enum kg_status answer_request(void *self, const struct kg_haiku_request *
     return status;
 }
 
-static enum kg_status evaluate(void *self, const int32_t *ids, size_t n, size_t n_prefill, float *rows,
+static enum kg_status evaluate(void *self, const int32_t *ids, size_t n, size_t n_prefill, bool all_rows, float *rows,
                                struct kg_error *err) {
     struct kg_engine_poet *const poet = self;
     const size_t n_vocab = poet->n_vocab;
     struct kg_session *session;
-    enum kg_status status = open_session(poet, n, &session, err);
+    const size_t n_ctx = all_rows ? n : n_prefill + KG_HAIKU_MAX_TOKENS; /* a generation's */
+    enum kg_status status = open_session(poet, n > n_ctx ? n : n_ctx, &session, err);
     if (status != KG_OK) return status;
     for (size_t at = 0, step; status == KG_OK && at < n; at += step) {
         const float *logits;
         step = at < n_prefill ? n_prefill - at : 1;
-        status = kg_session_eval(session, ids + at, step, KG_LOGITS_ALL, &logits, err);
-        if (status == KG_OK) memcpy(rows + at * n_vocab, logits, step * n_vocab * sizeof *rows);
+        status = kg_session_eval(session, ids + at, step, all_rows ? KG_LOGITS_ALL : KG_LOGITS_LAST, &logits, err);
+        const size_t n_rows = all_rows ? step : 1;
+        if (status == KG_OK) memcpy(rows + (at + step - n_rows) * n_vocab, logits, n_rows * n_vocab * sizeof *rows);
     }
     kg_session_free(session);
     return status;

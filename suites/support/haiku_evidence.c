@@ -142,7 +142,7 @@ static enum kg_status check_replay(const struct kg_haiku_bench *bench, const str
     float *const rows = kg_xcalloc(n, bench->n_vocab * sizeof *rows);
     memcpy(ids, prompt->ids, prompt->n * sizeof *ids);
     memcpy(ids + prompt->n, result->ids, result->n_ids * sizeof *ids);
-    enum kg_status status = poet->logits(poet->self, ids, n, prompt->n, rows, err);
+    enum kg_status status = poet->logits(poet->self, ids, n, prompt->n, false, rows, err);
     if (status == KG_OK) status = draw_again(bench, &request->sampler, ids, prompt->n, result->n_ids, rows, j, err);
     free(rows);
     free(ids);
@@ -161,7 +161,7 @@ static enum kg_status check_golden(const struct kg_haiku_bench *bench, const str
                        kg_golden_path(bench->golden), rows_kept, cols, n_kept, n_vocab);
     float *const rows = kg_xcalloc(n_ids, n_vocab * sizeof *rows);
     float *const kept = kg_xcalloc(n_kept, n_vocab * sizeof *kept);
-    const enum kg_status status = poet->logits(poet->self, ids, n_ids, n_ids, rows, err);
+    const enum kg_status status = poet->logits(poet->self, ids, n_ids, n_ids, true, rows, err);
     for (size_t i = 0; i < n_kept; i++)
         memcpy(kept + i * n_vocab, rows + (size_t)positions[i] * n_vocab, n_vocab * sizeof *rows);
     if (status == KG_OK) {

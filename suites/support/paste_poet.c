@@ -39,12 +39,12 @@ static enum kg_status answer_request(void *self, const struct kg_haiku_request *
 }
 
 /* Without the model's logits: all the weight on the id that comes next. */
-static enum kg_status logits(void *self, const int32_t *ids, size_t n, size_t n_prefill, float *rows,
+static enum kg_status logits(void *self, const int32_t *ids, size_t n, size_t n_prefill, bool all_rows, float *rows,
                              struct kg_error *err) {
     const struct kg_paste_poet *const poet = self;
     if (poet->skill >= KG_PASTE_LOGITS) {
         const struct kg_poet engine = kg_engine_poet(poet->engine);
-        return engine.logits(engine.self, ids, n, n_prefill, rows, err);
+        return engine.logits(engine.self, ids, n, n_prefill, all_rows, rows, err);
     }
     const size_t n_vocab = poet->engine->n_vocab;
     memset(rows, 0, n * n_vocab * sizeof *rows);

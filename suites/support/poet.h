@@ -48,9 +48,11 @@ struct kg_poet {
     void *self;
     KG_WARN_UNUSED enum kg_status (*answer)(void *self, const struct kg_haiku_request *request,
                                             struct kg_haiku_answer *answer, struct kg_error *err);
-    /* Logits of every position of ids, rows of n_vocab floats: the first n_prefill at once, the others one by one. */
-    KG_WARN_UNUSED enum kg_status (*logits)(void *self, const int32_t *ids, size_t n, size_t n_prefill, float *rows,
-                                            struct kg_error *err);
+    /* Logits of the positions of ids, rows of n_vocab floats: the first n_prefill at once, the others one by one. Of
+     * the first, all_rows or only the last, as a generation asks for it: other kernels may then compute it, whose
+     * roundings decide between ids that are nearly as likely. */
+    KG_WARN_UNUSED enum kg_status (*logits)(void *self, const int32_t *ids, size_t n, size_t n_prefill, bool all_rows,
+                                            float *rows, struct kg_error *err);
     void (*memory)(void *self, struct kg_memory_use *use);
 };
 

@@ -69,7 +69,7 @@ static struct logits logits_of(const char *path, const struct model_case *c) {
         struct kg_golden *golden = kg_golden_open(kg_fixture_path(name));
         const int32_t *ids = kg_golden_i32(golden, "ids", &l.n_rows[i]);
         l.rows[i] = kg_xcalloc(l.n_rows[i] * l.n_vocab, sizeof *l.rows[i]);
-        kg_must(poet.logits(poet.self, ids, l.n_rows[i], l.n_rows[i], l.rows[i], &err), &err);
+        kg_must(poet.logits(poet.self, ids, l.n_rows[i], l.n_rows[i], true, l.rows[i], &err), &err);
         kg_golden_close(golden);
         free(name);
     }

@@ -379,6 +379,7 @@ enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model
     if (!status && config->tied_output) weights->output = weights->embedding;
     if (!status) status = backend->ops->synchronize(backend, err);
     status = kg_weights_end_reservation(backend, status, err);
+    if (status == KG_ERR_IO) kg_error_context(err, status, "%s", kg_gguf_path(gguf)); /* which the back end has not */
     free(in.consumed);
     if (status) kg_weights_free(backend, weights);
     return status;

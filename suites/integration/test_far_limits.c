@@ -132,47 +132,13 @@ static void expect_all_judged(struct kg_record *rec, const struct kg_records *re
     kg_record_metric(rec, "judged", "count", (double)n);
 }
 
-/* Reasons that the code has had since a check that is committed was sealed, by the commit in its name: the records of
- * that check cannot have them. A row that its check does not need, or whose check is gone from the tree, is red. */
-static const struct {
-    const char *commit, *comparisons;
-} SAID_LATER[] = {
-    { "-0c81ddc42471-", "tolerance/lowered_step[cuda,f32_kv_f16] nmse" },
-};
-
-static bool is_said_later(const char *dir, const json_t *group) {
-    for (size_t i = 0; i < KG_COUNT_OF(SAID_LATER); i++)
-        if (strstr(dir, SAID_LATER[i].commit) &&
-            strcmp(kg_json_text(group, "comparisons"), SAID_LATER[i].comparisons) == 0)
-            return true;
-    return false;
-}
-
-/* How many rows are of that check; each is of one in the tree. */
-static size_t count_said_later(const char *dir) {
-    char *root = kg_xasprintf("%s/../proof-bundles", kg_fixture_path("."));
-    struct kg_dir_list names;
-    struct kg_error err;
-    size_t n = 0;
-    EXPECT_OK(kg_dir_list(root, &names, &err), err);
-    for (size_t i = 0; i < KG_COUNT_OF(SAID_LATER); i++) {
-        bool there = false;
-        for (size_t k = 0; k < names.n_names; k++) there = there || strstr(names.names[k], SAID_LATER[i].commit);
-        ck_assert_msg(there, "no run of %s is in the tree: its row of SAID_LATER can go", SAID_LATER[i].commit);
-        n += strstr(dir, SAID_LATER[i].commit) != NULL;
-    }
-    kg_dir_list_free(&names);
-    free(root);
-    return n;
-}
-
 static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     struct kg_bundle_findings findings = { NULL, 0 };
     struct kg_buffer text = KG_BUFFER_INIT;
     struct kg_records records;
     struct kg_error err;
     const json_t *group;
-    size_t i, n_with_reason = 0, n_without = 0, n_later = 0;
+    size_t i, n_with_reason = 0, n_without = 0;
     char *dir = newest_check();
     (void)arg;
     if (!dir) {
@@ -186,10 +152,6 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
             n_with_reason++;
             continue;
         }
-        if (is_said_later(dir, group)) {
-            n_later++;
-            continue;
-        }
         kg_buffer_printf(&text, "\n%s: nearest is %.3g of %.3g (%s)", kg_json_text(group, "comparisons"),
                          kg_json_number(group, "error", 0), kg_json_number(group, "limit", 0),
                          kg_json_text(group, "why"));
@@ -200,8 +162,6 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     if (n_with_reason == 0) kg_record_skip(rec, "the newest check is of a commit whose limits gave no reasons");
     else {
         kg_record_metric(rec, "far_without_reason", "count", (double)n_without);
-        const size_t n_rows = count_said_later(dir);
-        ck_assert_msg(n_later == n_rows, "%s: of %zu rows of SAID_LATER %zu are needed", dir, n_rows, n_later);
         ck_assert_msg(n_without == 0, "%s: %zu limits are over %d times what was measured:%.2000s", dir, n_without,
                       KG_FAR_TIMES, kg_buffer_text(&text));
         expect_all_judged(rec, &records);

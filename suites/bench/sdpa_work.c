@@ -25,6 +25,9 @@ const struct kg_sdpa_shape KG_SDPA_SHAPES[] = {
     DECODE(14, 2, 8192, 64),
     DECODE(64, 8, 8192, 64),
     DECODE(32, 32, 4096, 96),
+    /* long contexts: the heads of Qwen2.5-7B and GPT-OSS-20B */
+    DECODE(28, 4, 32768, 128),
+    DECODE(64, 8, 131072, 64),
     /* the engine's prefill, and a length that fills no tile */
     PREFILL(14, 2, 512, 64),
     PREFILL(14, 2, 2048, 64),

@@ -3,7 +3,7 @@ cuda_sources = \
 	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/pinned.cu kernels/preload.cu \
 	kernels/staging.cu kernels/timing.cu kernels/weights_room.cu \
 	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/few_keys.cu \
-	kernels/attention/prefill.cu \
+	kernels/attention/prefill.cu kernels/attention/weights.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/wgmma.cu kernels/attention/sdpa/wgmma_64.cu \

@@ -43,6 +43,7 @@ static void bind(const struct kg_node *node, const struct kg_run *run, union kg_
     case KG_OP_softmax:
     case KG_OP_sdpa:
     case KG_OP_sdpa_quantize:
+    case KG_OP_attention_weights:
     case KG_N_OPS: break; /* no plan has them */
     }
 }

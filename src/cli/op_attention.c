@@ -1,4 +1,4 @@
-/* A call of attention as its arguments: keys and values go to a cache first. */
+/* Calls of attention, whose keys and values go to a cache first, and of its weights, as their arguments. */
 #include "cli/op_spec.h"
 #include <math.h>
 
@@ -66,4 +66,24 @@ enum kg_status kg_op_run_attention(struct kg_op_call *c, struct kg_error *err) {
     args.v_cache = write.v_cache;
     args.workspace = c->workspace;
     return c->backend->ops->attention(c->backend, &args, err);
+}
+
+enum kg_status kg_op_run_attention_weights(struct kg_op_call *c, struct kg_error *err) {
+    const double scale = kg_op_param(c, "scale");
+    struct kg_attention_weights_args args = {
+        .activations = c->activations,
+        .q = kg_op_data(c, "q"),
+        .k = kg_op_data(c, "k"),
+        .y = kg_op_data(c, "out"),
+        .sinks = kg_op_data(c, "sinks"),
+        .n_queries = kg_op_length(c, "n_queries"),
+        .n_keys = kg_op_length(c, "n_keys"),
+        .n_heads = kg_op_length(c, "n_heads"),
+        .n_kv_heads = kg_op_length(c, "n_kv_heads"),
+        .head_dim = kg_op_length(c, "head_dim"),
+        .causal = kg_op_param(c, "causal") != 0,
+        .window = (uint32_t)kg_op_param(c, "window"),
+    };
+    args.scale = isnan(scale) ? (float)(1 / sqrt((double)args.head_dim)) : (float)scale;
+    return c->backend->ops->attention_weights(c->backend, &args, err);
 }

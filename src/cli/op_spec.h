@@ -96,6 +96,7 @@ KG_WARN_UNUSED enum kg_status kg_op_workspace(struct kg_op_call *call, const str
 /* op_attention.c */
 KG_WARN_UNUSED enum kg_status kg_op_settle_attention(struct kg_op_call *call, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_op_run_attention(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_attention_weights(struct kg_op_call *call, struct kg_error *err);
 
 /* op_experts.c */
 KG_WARN_UNUSED enum kg_status kg_op_settle_router(struct kg_op_call *call, struct kg_error *err);

@@ -326,6 +326,18 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                    { "out", KG_OP_OUT_E4M3, "n_batch n_heads n_rows head_dim", false },
                    { "scale", KG_OP_OUT_VECTOR, "n_batch n_heads", false } },
       .run = kg_op_run_sdpa_quantize },
+    { .name = "attention_weights",
+      .equation = "out[h][i] = softmax_j(q[i][h] . k[j][g] * scale) of the keys j that query i sees, 0 of the others, "
+                  "g = h / (n_heads / n_kv_heads); sinks[h] is one more logit",
+      .tensors = { { "q", KG_OP_ACTIVATIONS, "n_queries n_heads head_dim", false },
+                   { "k", KG_OP_ACTIVATIONS, "n_keys n_kv_heads head_dim", false },
+                   { "sinks", KG_OP_VECTOR, "n_heads", true },
+                   { "out", KG_OP_OUT, "n_heads n_queries n_keys", false } },
+      .params = { { "scale", KG_OP_NUMBER, NAN, "of the products (1/sqrt(head_dim))" },
+                  { "causal", KG_OP_FLAG, 1,
+                    "1: query i, at position n_keys - n_queries + i, sees keys up to its own; 0: all" },
+                  { "window", KG_OP_COUNT, 0, "keys a query sees at most (causal), 0: all" } },
+      .run = kg_op_run_attention_weights },
 };
 const size_t KG_OP_N_SPECS = KG_COUNT_OF(KG_OP_SPECS);
 

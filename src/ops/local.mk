@@ -2,6 +2,7 @@ libkigo_a_SOURCES += \
 	src/include/kigo/ops.h \
 	src/ops/add.c src/ops/add.h \
 	src/ops/attention.c src/ops/attention.h \
+	src/ops/attention_weights.c src/ops/attention_weights.h \
 	src/ops/canary.c src/ops/canary.h \
 	src/ops/check.c src/ops/check.h \
 	src/ops/dot.h \

@@ -18,6 +18,7 @@
 
 #include "ops/add.h"
 #include "ops/attention.h"
+#include "ops/attention_weights.h"
 #include "ops/embedding.h"
 #include "ops/experts_combine.h"
 #include "ops/experts_linear.h"
@@ -41,6 +42,7 @@
     X(rope)                                                                                                            \
     X(kv_write)                                                                                                        \
     X(attention)                                                                                                       \
-    X(softmax) X(add) X(swiglu) X(gelu) X(router) X(experts_linear) X(experts_combine) X(sdpa) X(sdpa_quantize)
+    X(softmax) X(add) X(swiglu) X(gelu) X(router) X(experts_linear) X(experts_combine) X(sdpa) X(sdpa_quantize)        \
+    X(attention_weights)
 
 #endif

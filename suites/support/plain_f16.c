@@ -251,6 +251,24 @@ static enum kg_status sdpa_quantize(const struct style *s, const struct kg_sdpa_
     return status;
 }
 
+/* What it gives is rounded once, in every style. */
+static enum kg_status attention_weights(const struct style *s, const struct kg_attention_weights_args *args,
+                                        struct kg_error *err) {
+    (void)s;
+    const size_t n = (size_t)args->n_heads * args->n_queries * args->n_keys;
+    float *q = widened(args->q, (size_t)args->n_queries * args->n_heads * args->head_dim);
+    float *k = widened(args->k, (size_t)args->n_keys * args->n_kv_heads * args->head_dim);
+    float *y = kg_xcalloc(n + 1, sizeof *y);
+    struct kg_attention_weights_args wide = *args;
+    wide.activations = KG_PRECISION_F32;
+    wide.q = q, wide.k = k, wide.y = y;
+    const enum kg_status status = kg_cpu_attention_weights(NULL, &wide, err);
+    give(y, n, args->y);
+    free(k);
+    free(q);
+    return status;
+}
+
 static enum kg_status softmax(const struct style *s, const struct kg_softmax_args *args, struct kg_error *err) {
     (void)err;
     const size_t n = args->n_cols;

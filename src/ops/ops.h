@@ -42,7 +42,10 @@
     X(rope)                                                                                                            \
     X(kv_write)                                                                                                        \
     X(attention)                                                                                                       \
-    X(softmax) X(add) X(swiglu) X(gelu) X(router) X(experts_linear) X(experts_combine) X(sdpa) X(sdpa_quantize)        \
-    X(attention_weights)
+    X(softmax)                                                                                                         \
+    X(add)                                                                                                             \
+    X(swiglu)                                                                                                          \
+    X(gelu)                                                                                                            \
+    X(router) X(experts_linear) X(experts_combine) X(sdpa) X(sdpa_quantize) X(attention_weights)
 
 #endif

@@ -341,7 +341,7 @@ static void build(struct kg_case_list *list) {
     static struct mutant_case mutants[KG_COUNT_OF(MODES) * KG_COUNT_OF(MUTANTS)];
     size_t n = 0, n_mutants = 0;
     kg_case_list_add(
-        list, &(struct kg_case){ .layer = "unit", .op = "attention_weights", .name = "refused", .run = refused });
+        list, &(struct kg_case){ .layer = "tolerance", .op = "attention_weights", .name = "refused", .run = refused });
     for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
         for (size_t i = 0; i < KG_COUNT_OF(SHAPES); i++) {
             cases[n] = (struct weights_case){ &MODES[m], &SHAPES[i] };

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int THREADS = 128, N_WARPS = THREADS / KG_WARP, WARP_QUERIES = 16, QUERIES = N_WARPS * WARP_QUERIES,
               KEYS = 64, MOST_DIMS = 256;
-constexpr float POWERS_OF_TWO = 1.44269504088896340736f; /* log2 e */
+constexpr float LOG2_E = 1.44269504088896340736f;
 
 /* Keys [begin, end) that a query sees. */
 struct seen_keys {
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__
     const int row = first + warp * WARP_QUERIES + lane / 4;
     const seen_keys seen[2] = { { a, row }, { a, row + 8 } }, of_first(a, first), of_last(a, last);
     const int begin = of_first.begin / KEYS * KEYS, end = of_last.end;
-    const float scale = a.scale * POWERS_OF_TWO;
+    const float scale = a.scale * LOG2_E;
     row_state state[2] = { { -FLT_MAX, 0 }, { -FLT_MAX, 0 } };
     each_tile<DIMS>(shared, k, k_stride, begin, end, a, [&](float(&score)[KEYS / 8][4], int at) {
 #pragma unroll
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__
         for (int apart = 1; apart < 4; apart *= 2) /* the four threads of a row */
             state[half].add({ __shfl_xor_sync(0xFFFFFFFF, state[half].largest, apart),
                               __shfl_xor_sync(0xFFFFFFFF, state[half].sum, apart) });
-        if (a.sinks) state[half].add({ a.sinks[head] * POWERS_OF_TWO, 1 });
+        if (a.sinks) state[half].add({ a.sinks[head] * LOG2_E, 1 });
         share[half] = share_of(state[half].sum);
     }
     __half *y = (__half *)a.y + (size_t)head * a.n_queries * a.n_keys;

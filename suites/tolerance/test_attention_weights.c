@@ -205,7 +205,7 @@ static void scale_left_out(struct problem *p, struct kg_attention_weights_args *
     (void)p;
     a->scale = 1;
 }
-static void sees_the_next_key(struct problem *p, struct kg_attention_weights_args *a) {
+static void window_of_one_more(struct problem *p, struct kg_attention_weights_args *a) {
     (void)p;
     a->window++;
 }
@@ -230,7 +230,7 @@ static const struct mutant {
     const char *name;
     void (*change)(struct problem *p, struct kg_attention_weights_args *a);
 } MUTANTS[] = {
-    { "scale_left_out", scale_left_out },       { "sees_the_next_key", sees_the_next_key },
+    { "scale_left_out", scale_left_out },       { "window_of_one_more", window_of_one_more },
     { "sees_all_keys", sees_all_keys },         { "sink_of_the_next_head", sink_of_the_next_head },
     { "last_dim_left_out", last_dim_left_out }, { "one_key_of_the_next_head", one_key_of_the_next_head },
 };

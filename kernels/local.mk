@@ -25,7 +25,7 @@ cuda_sources = \
 cuda_headers = \
 	kernels/cuda_backend.h kernels/pinned.h kernels/preload.h kernels/staging.h kernels/weights_room.h \
 	kernels/attention/attention.cuh \
-	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
+	kernels/attention/sdpa/narrow.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
 	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tile.cuh \
 	kernels/block/bfloat16.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \

@@ -38,4 +38,13 @@ static __device__ __forceinline__ uint2 kg_halves_of_e4m3(uint32_t x) {
     return y;
 }
 
+/* Two int8 of a word as two halves, exactly: as bytes of 128 + x they are the mantissas of 1024 + 128 + x. PAIR: 0x4140
+ * for the word's low two, 0x4342 for its high two. */
+template <unsigned PAIR> static __device__ __forceinline__ uint32_t kg_halves_of_s8(uint32_t x) {
+    uint32_t biased, y;
+    asm("prmt.b32 %0, %1, 0x64646464, %2;" : "=r"(biased) : "r"(x ^ 0x80808080), "n"(PAIR));
+    asm("sub.f16x2 %0, %1, %2;" : "=r"(y) : "r"(biased), "r"(0x64806480)); /* 1152 */
+    return y;
+}
+
 #endif

@@ -1,12 +1,13 @@
 /* PTX of a warpgroup's products and registers (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
  * Instructions", "setmaxnreg"; sm_90a, empty elsewhere), one instruction a wrapper.
  *
- *     acc (64 x N) = or += a (64 x 16) b (16 x N)     E4M3: 64 x 32, 32 x N, b by columns
+ *     acc (64 x N) = or += a (64 x 16) b (16 x N)     E4M3, int8: 64 x 32, 32 x N, b by columns
  *
- * Operands are f16 or E4M3, sums float32. A thread of warp w (of 4), g = lane / 4, t = lane % 4: acc[4 i + 0, 1] is row
- * 16 w + g at columns 8 i + 2 t, + 1; acc[4 i + 2, 3] is row 16 w + g + 8. A left operand in registers is a[0..3] =
- * rows g, g + 8, g, g + 8 at columns 2 t, 2 t, 2 t + 8, 2 t + 8, two halves each. Operands in shared memory are matrix
- * descriptors. B_ROWS: b is given by rows of N (values); else by columns of 16 (keys). */
+ * Operands are f16 or E4M3, sums float32; of int8, sums are int32 in the registers of floats (__float_as_int). A thread
+ * of warp w (of 4), g = lane / 4, t = lane % 4: acc[4 i + 0, 1] is row 16 w + g at columns 8 i + 2 t, + 1; acc[4 i + 2,
+ * 3] is row 16 w + g + 8. A left operand in registers is a[0..3] = rows g, g + 8, g, g + 8 at columns 2 t, 2 t, 2 t +
+ * 8, 2 t + 8, two halves each. Operands in shared memory are matrix descriptors. B_ROWS: b is given by rows of N
+ * (values); else by columns of 16 (keys). */
 #ifndef KIGO_KERNELS_PTX_WGMMA_CUH
 #define KIGO_KERNELS_PTX_WGMMA_CUH
 
@@ -41,22 +42,22 @@ static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared,
            (uint64_t)(8 * ROW_BYTES >> 4) << 32 | (uint64_t)(ROW_BYTES == 128 ? 1 : 2) << 62;
 }
 
-/* The accumulators as operands, and their names. */
-#define KG_ACC_8_FROM(i)                                                                                               \
-    "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]), "+f"(acc[i + 5]),            \
-        "+f"(acc[i + 6]), "+f"(acc[i + 7])
-#define KG_ACC_8 KG_ACC_8_FROM(0)
-#define KG_ACC_16 KG_ACC_8_FROM(0), KG_ACC_8_FROM(8)
-#define KG_ACC_24 KG_ACC_16, KG_ACC_8_FROM(16)
-#define KG_ACC_32_FROM(i) KG_ACC_8_FROM(i), KG_ACC_8_FROM(i + 8), KG_ACC_8_FROM(i + 16), KG_ACC_8_FROM(i + 24)
-#define KG_ACC_32 KG_ACC_32_FROM(0)
-#define KG_ACC_40 KG_ACC_32, KG_ACC_8_FROM(32)
-#define KG_ACC_48 KG_ACC_40, KG_ACC_8_FROM(40)
-#define KG_ACC_56 KG_ACC_48, KG_ACC_8_FROM(48)
-#define KG_ACC_64 KG_ACC_56, KG_ACC_8_FROM(56)
-#define KG_ACC_80 KG_ACC_64, KG_ACC_8_FROM(64), KG_ACC_8_FROM(72)
-#define KG_ACC_96 KG_ACC_80, KG_ACC_8_FROM(80), KG_ACC_8_FROM(88)
-#define KG_ACC_128 KG_ACC_64, KG_ACC_32_FROM(64), KG_ACC_32_FROM(96)
+/* The accumulators as operands of type t ("+f", "+r"), and their names. */
+#define KG_ACC_8_FROM(t, i)                                                                                            \
+    t(acc[i]), t(acc[i + 1]), t(acc[i + 2]), t(acc[i + 3]), t(acc[i + 4]), t(acc[i + 5]), t(acc[i + 6]), t(acc[i + 7])
+#define KG_ACC_8(t) KG_ACC_8_FROM(t, 0)
+#define KG_ACC_16(t) KG_ACC_8_FROM(t, 0), KG_ACC_8_FROM(t, 8)
+#define KG_ACC_24(t) KG_ACC_16(t), KG_ACC_8_FROM(t, 16)
+#define KG_ACC_32_FROM(t, i)                                                                                           \
+    KG_ACC_8_FROM(t, i), KG_ACC_8_FROM(t, i + 8), KG_ACC_8_FROM(t, i + 16), KG_ACC_8_FROM(t, i + 24)
+#define KG_ACC_32(t) KG_ACC_32_FROM(t, 0)
+#define KG_ACC_40(t) KG_ACC_32(t), KG_ACC_8_FROM(t, 32)
+#define KG_ACC_48(t) KG_ACC_40(t), KG_ACC_8_FROM(t, 40)
+#define KG_ACC_56(t) KG_ACC_48(t), KG_ACC_8_FROM(t, 48)
+#define KG_ACC_64(t) KG_ACC_56(t), KG_ACC_8_FROM(t, 56)
+#define KG_ACC_80(t) KG_ACC_64(t), KG_ACC_8_FROM(t, 64), KG_ACC_8_FROM(t, 72)
+#define KG_ACC_96(t) KG_ACC_80(t), KG_ACC_8_FROM(t, 80), KG_ACC_8_FROM(t, 88)
+#define KG_ACC_128(t) KG_ACC_64(t), KG_ACC_32_FROM(t, 64), KG_ACC_32_FROM(t, 96)
 #define KG_NAMES_10(tens)                                                                                              \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, %" tens "5, %" tens "6, %" tens "7, %" tens           \
     "8, %" tens "9"
@@ -88,7 +89,7 @@ template <int N> struct kg_wgmma;
                 asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                       \
                              "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                \
                              "}, " i0 ", " i1 ", add, 1, 1, 0, " i3 ";\n}"                                             \
-                             : KG_ACC_##HALF                                                                           \
+                             : KG_ACC_##HALF("+f")                                                                     \
                              : "l"(a), "l"(b), "r"(add), "n"(B_ROWS));                                                 \
         }                                                                                                              \
         static __device__ __forceinline__ void shared_e4m3(float (&acc)[HALF], uint64_t a, uint64_t b, int add) {      \
@@ -96,7 +97,16 @@ template <int N> struct kg_wgmma;
                 asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                       \
                              "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" KG_NAMES_##HALF              \
                              "}, " i0 ", " i1 ", add, 1, 1;\n}"                                                        \
-                             : KG_ACC_##HALF                                                                           \
+                             : KG_ACC_##HALF("+f")                                                                     \
+                             : "l"(a), "l"(b), "r"(add));                                                              \
+        }                                                                                                              \
+        static __device__ __forceinline__ void shared_s8(float (&sums)[HALF], uint64_t a, uint64_t b, int add) {       \
+            int(&acc)[HALF] = reinterpret_cast<int(&)[HALF]>(sums);                                                    \
+            if constexpr (KG_SM_90A)                                                                                   \
+                asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                       \
+                             "wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8 {" KG_NAMES_##HALF "}, " i0 ", " i1 \
+                                                                                                      ", add;\n}"      \
+                             : KG_ACC_##HALF("+r")                                                                     \
                              : "l"(a), "l"(b), "r"(add));                                                              \
         }                                                                                                              \
         template <bool B_ROWS>                                                                                         \
@@ -106,7 +116,7 @@ template <int N> struct kg_wgmma;
                 asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i5 ", 0;\n"                                       \
                              "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                \
                              "}, {" i0 ", " i1 ", " i2 ", " i3 "}, " i4 ", add, 1, 1, " i6 ";\n}"                      \
-                             : KG_ACC_##HALF                                                                           \
+                             : KG_ACC_##HALF("+f")                                                                     \
                              : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(B_ROWS));             \
         }                                                                                                              \
     };

@@ -15,14 +15,14 @@
 
 static const char *const ROLES[] = {
     [KG_OP_ACTIVATIONS] = "F64, F32, F16 or BF16, rounded to the precision of --dtype",
-    [KG_OP_QUANTIZED] = "F64, F32, F16 or BF16, as --dtype; or E4M3 as U8 or F8_E4M3, with all scales",
+    [KG_OP_QUANTIZED] = "F64, F32, F16 or BF16, as --dtype; or E4M3 as U8 or F8_E4M3, or int8 as I8, with all scales",
     [KG_OP_CACHE] = "as given and as output; zero if not given",
     [KG_OP_VECTOR] = "F64, F32, F16 or BF16, used as F32",
     [KG_OP_WEIGHT] = "F32, F16 or BF16; or weight_bytes, U8, with weight_dtype",
     [KG_OP_IDS] = "I32 or I64",
     [KG_OP_OUT] = "the output, F32",
     [KG_OP_OUT_VECTOR] = "an output, F32",
-    [KG_OP_OUT_E4M3] = "the output, F8_E4M3",
+    [KG_OP_OUT_QUANTIZED] = "the output, F8_E4M3 or I8",
     [KG_OP_OUT_IDS] = "an output, I32",
 };
 
@@ -128,8 +128,8 @@ static void print_results(const struct op_options *o, const struct kg_op_request
     json_decref(tensors);
 }
 
-/* f8 is how inputs of an operation are stored, where one takes such. */
-static bool takes_f8(const struct kg_op_spec *spec) {
+/* f8 and i8 are how inputs of an operation are stored, where one takes such. */
+static bool takes_quantized(const struct kg_op_spec *spec) {
     for (size_t i = 0; i < KG_OP_MAX_TENSORS && spec->tensors[i].name; i++)
         if (spec->tensors[i].role == KG_OP_QUANTIZED) return true;
     return false;
@@ -146,9 +146,10 @@ static enum kg_status choose(const struct op_options *o, const char *op, struct 
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
     const enum kg_status status = kg_precision_from_name(o->dtype, &request->kv, err);
     if (status != KG_OK) return kg_error_context(err, status, "--dtype");
-    if (request->kv == KG_PRECISION_F8 && !takes_f8(request->spec))
-        return kg_fail(err, KG_ERR_USAGE, "--dtype: %s has no f8, only f32 and f16", request->spec->name);
-    request->activations = request->kv == KG_PRECISION_F8 ? KG_PRECISION_F16 : request->kv;
+    const bool quantized = kg_precision_is_quantized(request->kv);
+    if (quantized && !takes_quantized(request->spec))
+        return kg_fail(err, KG_ERR_USAGE, "--dtype: %s has no %s, only f32 and f16", request->spec->name, o->dtype);
+    request->activations = quantized ? KG_PRECISION_F16 : request->kv;
     request->backend = o->backend;
     request->in = o->in;
     request->out = o->out;
@@ -189,7 +190,7 @@ int kg_cmd_op(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.dtype,
           .metavar = "NAME",
-          .help = "precision of activations and cache: f32, on a GPU f16 too; sdpa's inputs: f8 (f32)" },
+          .help = "precision of activations and cache: f32, on a GPU f16 too; sdpa's inputs: f8, i8 (f32)" },
         { .name = "param",
           .kind = KG_OPTION_TEXTS,
           .value = &o.params,
@@ -204,7 +205,7 @@ int kg_cmd_op(int argc, char **argv) {
         .summary =
             "Runs an operation of a back end on the tensors of a file, for comparing with a reference of one's own.\n"
             "kigo op NAME --help lists its tensors and parameters. Outputs are float32,\n"
-            "quantised ones F8_E4M3.",
+            "quantised ones F8_E4M3 or I8.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,

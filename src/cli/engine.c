@@ -7,8 +7,8 @@ static enum kg_status read_precision(const char *dtype, struct kg_cli_engine *en
     if (status)
         return kg_fail(err, KG_ERR_USAGE, "--dtype: '%s' is no precision of a model: f32 and, on a GPU, f16 are",
                        dtype);
-    if (engine->kv == KG_PRECISION_F8)
-        return kg_fail(err, KG_ERR_USAGE, "--dtype: f8 is of 'kigo op sdpa' alone; models run in f32 and f16");
+    if (kg_precision_is_quantized(engine->kv))
+        return kg_fail(err, KG_ERR_USAGE, "--dtype: %s is of 'kigo op sdpa' alone; models run in f32 and f16", dtype);
     engine->activations = engine->kv;
     return KG_OK;
 }

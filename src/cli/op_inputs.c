@@ -38,8 +38,9 @@ static enum kg_status put_numbers(struct kg_op_call *c, const struct kg_safetens
     void *host;
     REQUIRE_DTYPE(t, "F64, F32, F16 or BF16", KG_SAFETENSORS_F64, KG_SAFETENSORS_F32, KG_SAFETENSORS_F16,
                   KG_SAFETENSORS_BF16);
-    if (precision == KG_PRECISION_F8)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given in f8", t->name);
+    if (kg_precision_is_quantized(precision))
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given in %s", t->name,
+                       kg_precision_name(precision));
     enum kg_status status = kg_op_host_alloc(t->n_elems * sizeof(float), &host, err);
     if (status != KG_OK) return status;
     float *values = host;
@@ -151,19 +152,26 @@ static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_
     return status;
 }
 
-static bool is_e4m3(const struct kg_safetensors_tensor *t) {
-    return t->dtype == KG_SAFETENSORS_U8 || t->dtype == KG_SAFETENSORS_F8_E4M3;
+/* What a tensor is stored in: f8, i8, or `numbers`. */
+static enum kg_precision stored_in(const struct kg_safetensors_tensor *t, enum kg_precision numbers) {
+    if (t->dtype == KG_SAFETENSORS_U8 || t->dtype == KG_SAFETENSORS_F8_E4M3) return KG_PRECISION_F8;
+    return t->dtype == KG_SAFETENSORS_I8 ? KG_PRECISION_I8 : numbers;
 }
 
-/* The first decides for all; `--dtype f8` means E4M3. */
+/* The first decides for all; `--dtype f8` means E4M3, i8 int8. */
 static enum kg_status note_quantized(struct kg_op_call *c, const struct kg_op_tensor *spec,
                                      const struct kg_safetensors_tensor *t, struct kg_error *err) {
-    const bool first = spec == c->spec->tensors, asked = c->kv == KG_PRECISION_F8;
-    if (first) c->quantized = asked || is_e4m3(t) ? KG_PRECISION_F8 : c->activations;
-    if (is_e4m3(t) == (c->quantized == KG_PRECISION_F8)) return KG_OK;
-    return kg_fail(err, KG_ERR_USAGE, "tensor '%s' is %s; it may be %s, as %s", t->name,
-                   kg_safetensors_dtype_name(t->dtype), is_e4m3(t) ? "F64, F32, F16 or BF16" : "U8 or F8_E4M3",
-                   asked ? "--dtype is f8" : c->spec->tensors[0].name);
+    static const char *const STORED[] = { [KG_PRECISION_F32] = "F64, F32, F16 or BF16",
+                                          [KG_PRECISION_F16] = "F64, F32, F16 or BF16",
+                                          [KG_PRECISION_F8] = "U8 or F8_E4M3",
+                                          [KG_PRECISION_I8] = "I8" };
+    const bool asked = kg_precision_is_quantized(c->kv);
+    const enum kg_precision stored = stored_in(t, c->activations);
+    if (spec == c->spec->tensors) c->quantized = asked ? c->kv : stored;
+    if (stored == c->quantized) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "tensor '%s' is %s; it may be %s, as %s%s", t->name,
+                   kg_safetensors_dtype_name(t->dtype), STORED[c->quantized], asked ? "--dtype is " : "",
+                   asked ? kg_precision_name(c->kv) : c->spec->tensors[0].name);
 }
 
 /* What stands in the file for a tensor of the table, NULL if nothing does. */
@@ -212,7 +220,7 @@ enum kg_status kg_op_put_inputs(struct kg_op_call *c, const struct kg_safetensor
             status = put_weight(c, t, err);
         } else if (spec->role == KG_OP_IDS) {
             status = put_ids(c, t, &data, err);
-        } else if (spec->role == KG_OP_QUANTIZED && c->quantized == KG_PRECISION_F8) {
+        } else if (spec->role == KG_OP_QUANTIZED && kg_precision_is_quantized(c->quantized)) {
             status = kg_op_put(c, t->data, t->size_bytes, &data, err);
         } else {
             status = put_numbers(c, t, number_precision(c, spec->role), &data, err);

@@ -45,7 +45,7 @@ static enum kg_precision output_precision(const struct kg_op_call *c, const stru
     case KG_OP_CACHE: return c->kv;
     case KG_OP_OUT_IDS: /* as long */
     case KG_OP_OUT_VECTOR: return KG_PRECISION_F32;
-    case KG_OP_OUT_E4M3: return KG_PRECISION_F8;
+    case KG_OP_OUT_QUANTIZED: return c->quantized;
     default: return c->activations;
     }
 }
@@ -81,13 +81,14 @@ static enum kg_status make_output(struct kg_op_call *c, size_t index, const stru
     return status;
 }
 
-/* E4M3 and ids as they are. */
+/* E4M3, int8 and ids as they are. */
 static enum kg_status take_as_is(struct kg_op_call *c, const void *data, enum kg_op_role role, struct kg_op_result *r,
                                  void **values, struct kg_error *err) {
     const uint64_t size_bytes = r->n_elems * (role == KG_OP_OUT_IDS ? sizeof(int32_t) : 1);
     enum kg_status status = kg_op_host_alloc(size_bytes, values, err);
     if (status == KG_OK) status = c->backend->ops->download(c->backend, *values, data, size_bytes, err);
-    for (uint64_t i = 0; i < r->n_elems && status == KG_OK && role == KG_OP_OUT_E4M3; i++)
+    const bool is_e4m3 = role == KG_OP_OUT_QUANTIZED && c->quantized == KG_PRECISION_F8;
+    for (uint64_t i = 0; i < r->n_elems && status == KG_OK && is_e4m3; i++)
         r->n_nonfinite += !isfinite(kg_e4m3_to_f32(((const uint8_t *)*values)[i]));
     return status;
 }
@@ -99,8 +100,9 @@ static enum kg_status take_output(struct kg_op_call *c, size_t index, struct kg_
     const uint64_t size_bytes = r->n_elems * kg_precision_bytes(precision);
     void *host = NULL;
     if (spec->role > KG_OP_OUT_VECTOR) return take_as_is(c, c->data[index], spec->role, r, values, err);
-    if (precision == KG_PRECISION_F8)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given back from f8", r->name);
+    if (kg_precision_is_quantized(precision))
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given back from %s", r->name,
+                       kg_precision_name(precision));
     enum kg_status status = kg_op_host_alloc(size_bytes, &host, err);
     if (status == KG_OK) status = kg_op_host_alloc(r->n_elems * sizeof(float), values, err);
     if (status == KG_OK) status = c->backend->ops->download(c->backend, host, c->data[index], size_bytes, err);
@@ -112,6 +114,12 @@ static enum kg_status take_output(struct kg_op_call *c, size_t index, struct kg_
     }
     free(host);
     return status;
+}
+
+static enum kg_safetensors_dtype stored_dtype(const struct kg_op_call *c, enum kg_op_role role) {
+    if (role == KG_OP_OUT_QUANTIZED)
+        return c->quantized == KG_PRECISION_F8 ? KG_SAFETENSORS_F8_E4M3 : KG_SAFETENSORS_I8;
+    return role == KG_OP_OUT_IDS ? KG_SAFETENSORS_I32 : KG_SAFETENSORS_F32;
 }
 
 static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request *request,
@@ -135,9 +143,7 @@ static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request 
         const enum kg_op_role role = c->spec->tensors[places[i]].role;
         outputs[i] = (struct kg_safetensors_output){
             .name = results[i].name,
-            .dtype = role == KG_OP_OUT_E4M3  ? KG_SAFETENSORS_F8_E4M3
-                     : role == KG_OP_OUT_IDS ? KG_SAFETENSORS_I32
-                                             : KG_SAFETENSORS_F32,
+            .dtype = stored_dtype(c, role),
             .n_dims = results[i].n_dims,
             .data = values[i],
         };
@@ -161,8 +167,8 @@ enum kg_status kg_op_run(struct kg_op_request *request, const char **backend_nam
     if (status == KG_OK) status = kg_backend_open(request->backend, 0, &c.backend, err);
     if (status == KG_OK) {
         *backend_name = c.backend->ops->name;
-        /* E4M3 inputs have no precision of output in their name: it is what the back end has, f32 on the CPU. */
-        if (c.quantized == KG_PRECISION_F8 && c.kv == KG_PRECISION_F8 && c.backend->ops == &kg_cpu_ops)
+        /* Quantised inputs have no precision of output in their name: it is what the back end has, f32 on the CPU. */
+        if (kg_precision_is_quantized(c.kv) && c.quantized == c.kv && c.backend->ops == &kg_cpu_ops)
             request->activations = c.activations = KG_PRECISION_F32;
         status = kg_op_put_inputs(&c, st, err);
     }

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* E4M3 numbers mean nothing without their scales. */
+/* Quantised numbers mean nothing without their scales. */
 enum kg_status kg_op_settle_sdpa(struct kg_op_call *c, struct kg_error *err) {
     static const char *const SCALES[] = { "q_scale", "k_scale", "v_scale" };
-    const bool quantized = c->quantized == KG_PRECISION_F8;
+    const bool quantized = kg_precision_is_quantized(c->quantized);
     for (size_t i = 0; i < KG_COUNT_OF(SCALES); i++) {
         if (quantized == (kg_op_data(c, SCALES[i]) != NULL)) continue;
         return kg_fail(err, KG_ERR_USAGE,
-                       quantized ? "tensor '%s' is missing; E4M3 inputs need it"
-                                 : "tensor '%s' is of no use without E4M3 inputs",
+                       quantized ? "tensor '%s' is missing; E4M3 and int8 inputs need it"
+                                 : "tensor '%s' is of no use without E4M3 or int8 inputs",
                        SCALES[i]);
     }
     if (kg_op_length(c, "n_heads") % kg_op_length(c, "n_kv_heads") != 0)
@@ -65,9 +65,16 @@ enum kg_status kg_op_run_sdpa(struct kg_op_call *c, struct kg_error *err) {
     return status == KG_OK ? c->backend->ops->sdpa(c->backend, &args, err) : status;
 }
 
+enum kg_status kg_op_settle_sdpa_quantize(struct kg_op_call *c, struct kg_error *err) {
+    (void)err;
+    c->quantized = kg_op_param(c, "int8") != 0 ? KG_PRECISION_I8 : KG_PRECISION_F8;
+    return KG_OK;
+}
+
 enum kg_status kg_op_run_sdpa_quantize(struct kg_op_call *c, struct kg_error *err) {
     struct kg_sdpa_quantize_args args = {
         .input = c->activations,
+        .output = c->quantized,
         .x = kg_op_data(c, "x"),
         .y = kg_op_data(c, "out"),
         .scale = kg_op_data(c, "scale"),

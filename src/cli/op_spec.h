@@ -20,7 +20,7 @@ enum {
 
 enum kg_op_role {
     KG_OP_ACTIVATIONS, /* F64, F32, F16 or BF16; rounded to the precision of activations */
-    KG_OP_QUANTIZED,   /* the same, or E4M3 as stored: U8 or F8_E4M3; all of the call's alike */
+    KG_OP_QUANTIZED,   /* the same, or as stored E4M3 (U8 or F8_E4M3) or int8 (I8); all of the call's alike */
     KG_OP_CACHE,       /* as activations, to the precision of the KV cache; also an output, zero before if not given */
     KG_OP_VECTOR,      /* the same, to float32 */
     KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `weight_bytes` (.., bytes of a row), U8, with weight_dtype */
@@ -28,7 +28,7 @@ enum kg_op_role {
     KG_OP_OUT,         /* activations, given back as F32 */
     KG_OP_OUT_VECTOR,  /* float32 */
     KG_OP_OUT_IDS,     /* int32, given back as I32 */
-    KG_OP_OUT_E4M3,    /* E4M3, given back as F8_E4M3 */
+    KG_OP_OUT_QUANTIZED, /* in the call's precision `quantized`, given back as F8_E4M3 or I8 */
 };
 
 struct kg_op_tensor {
@@ -65,7 +65,7 @@ struct kg_op_call {
     const struct kg_op_spec *spec;
     struct kg_backend *backend;
     enum kg_precision activations, kv;
-    enum kg_precision quantized; /* of the KG_OP_QUANTIZED tensors */
+    enum kg_precision quantized; /* of the KG_OP_QUANTIZED and KG_OP_OUT_QUANTIZED tensors */
     double params[KG_OP_MAX_PARAMS];
     bool param_given[KG_OP_MAX_PARAMS];
     struct {
@@ -108,6 +108,7 @@ KG_WARN_UNUSED enum kg_status kg_op_run_experts_combine(struct kg_op_call *call,
 /* op_sdpa.c */
 KG_WARN_UNUSED enum kg_status kg_op_settle_sdpa(struct kg_op_call *call, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_op_run_sdpa(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_settle_sdpa_quantize(struct kg_op_call *call, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_op_run_sdpa_quantize(struct kg_op_call *call, struct kg_error *err);
 
 struct kg_op_request {
@@ -127,9 +128,9 @@ struct kg_op_result {
     uint64_t n_elems, n_nonfinite;
 };
 
-/* Reads request->in, runs, writes request->out. For E4M3 inputs asked for as kv = f8, request->activations becomes what
- * the back end's output is in. Errors name the tensor or parameter: missing, of another shape or dtype, unknown (a
- * tensor the operation does not take, but for `out`, is refused too). */
+/* Reads request->in, runs, writes request->out. For quantised inputs asked for as kv = f8 or i8, request->activations
+ * becomes what the back end's output is in. Errors name the tensor or parameter: missing, of another shape or dtype,
+ * unknown (a tensor the operation does not take, but for `out`, is refused too). */
 KG_WARN_UNUSED enum kg_status kg_op_run(struct kg_op_request *request, const char **backend_name,
                                         struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results,
                                         struct kg_error *err);

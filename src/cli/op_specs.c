@@ -321,10 +321,13 @@ const struct kg_op_spec KG_OP_SPECS[] = {
       .settle = kg_op_settle_sdpa,
       .run = kg_op_run_sdpa },
     { .name = "sdpa_quantize",
-      .equation = "scale[b][h] = max |x[b][h]| / 448 (1 if that is 0), out = e4m3(x / scale[b][h])",
+      .equation =
+          "scale[b][h] = max |x[b][h]| / 448 (of int8 127; 1 if that is 0), out = e4m3 or int8 (x / scale[b][h])",
       .tensors = { { "x", KG_OP_ACTIVATIONS, "n_batch n_heads n_rows head_dim", false },
-                   { "out", KG_OP_OUT_E4M3, "n_batch n_heads n_rows head_dim", false },
+                   { "out", KG_OP_OUT_QUANTIZED, "n_batch n_heads n_rows head_dim", false },
                    { "scale", KG_OP_OUT_VECTOR, "n_batch n_heads", false } },
+      .params = { { "int8", KG_OP_FLAG, 0, "1: to int8; 0: to E4M3" } },
+      .settle = kg_op_settle_sdpa_quantize,
       .run = kg_op_run_sdpa_quantize },
     { .name = "attention_weights",
       .equation = "out[h][i] = softmax_j(q[i][h] . k[j][g] * scale) of the keys j that query i sees, 0 of the others, "

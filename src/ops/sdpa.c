@@ -107,14 +107,15 @@ static enum kg_status check_layout(const struct kg_sdpa_args *args, struct kg_er
 }
 
 static enum kg_status check_pointers(const struct kg_sdpa_args *args, struct kg_error *err) {
-    const bool scaled = args->inputs == KG_PRECISION_F8;
+    const bool scaled = kg_precision_is_quantized(args->inputs);
     if (args->n_batch == 0 || args->n_queries == 0) return KG_OK; /* no output */
     KG_OP_REQUIRE(args->q && args->y, "sdpa: q or y is missing");
     KG_OP_REQUIRE(args->n_keys == 0 || (args->k && args->v), "sdpa: k or v is missing");
     KG_OP_REQUIRE(args->y != args->q && args->y != args->k && args->y != args->v, "sdpa: y is an input");
     KG_OP_REQUIRE(scaled == !!args->q_scale && scaled == !!args->k_scale && scaled == !!args->v_scale,
-                  scaled ? "sdpa: f8 inputs without a scale of q, k or v"
-                         : "sdpa: scales of q, k or v without f8 inputs");
+                  scaled ? "sdpa: %s inputs without a scale of q, k or v"
+                         : "sdpa: %s inputs with scales of q, k or v, which f8 and i8 have",
+                  kg_precision_name(args->inputs));
     return KG_OK;
 }
 
@@ -134,7 +135,7 @@ enum kg_status kg_sdpa_check(const struct kg_sdpa_args *args, struct kg_error *e
 
 /* The reference. */
 
-/* The inputs in float32. E4M3 is decoded without its scales, so that nothing is rounded. */
+/* The inputs in float32. Bytes are decoded without their scales, so that nothing is rounded. */
 struct floats {
     const struct kg_sdpa_args *args;
     const float *q, *k, *v;
@@ -193,16 +194,16 @@ static void queries(void *arg, size_t begin, size_t end) {
         attend(in, i / n_queries / n_heads, i / n_queries % n_heads, i % n_queries, &sum);
 }
 
-/* *out = a dense float32 tensor of the E4M3 values, malloc'ed. */
-static enum kg_status decode(const char *name, const uint8_t *x, const struct kg_sdpa_strides *from,
-                             const struct kg_sdpa_strides *to, const uint32_t extent[3], size_t dim, float **values,
-                             struct kg_error *err) {
+/* *values = a dense float32 tensor of E4M3 or int8, malloc'ed. */
+static enum kg_status decode(enum kg_precision of, const char *name, const uint8_t *x,
+                             const struct kg_sdpa_strides *from, const struct kg_sdpa_strides *to,
+                             const uint32_t extent[3], size_t dim, float **values, struct kg_error *err) {
     const uint64_t n_elems = extent[0] * to->batch;
     *values = n_elems < SIZE_MAX / sizeof **values ? malloc((n_elems + 1) * sizeof **values) : NULL;
     if (!*values)
         return kg_fail(err, KG_ERR_NO_MEMORY, "sdpa: no room for %" PRIu64 " decoded elements of %s", n_elems, name);
     float table[256];
-    for (int i = 0; i < 256; i++) table[i] = kg_e4m3_to_f32((uint8_t)i);
+    for (int i = 0; i < 256; i++) table[i] = of == KG_PRECISION_F8 ? kg_e4m3_to_f32((uint8_t)i) : (float)(int8_t)i;
     for (size_t b = 0; b < extent[0]; b++)
         for (size_t h = 0; h < extent[1]; h++)
             for (size_t r = 0; r < extent[2]; r++) {
@@ -213,17 +214,17 @@ static enum kg_status decode(const char *name, const uint8_t *x, const struct kg
     return KG_OK;
 }
 
-static enum kg_status attend_f8(struct kg_thread_pool *pool, struct floats *in, size_t n, size_t min_per_range,
-                                struct kg_error *err) {
+static enum kg_status attend_bytes(struct kg_thread_pool *pool, struct floats *in, size_t n, size_t min_per_range,
+                                   struct kg_error *err) {
     const struct kg_sdpa_args *a = in->args;
     const uint32_t q_extent[3] = { a->n_batch, a->n_heads, a->n_queries };
     const uint32_t kv_extent[3] = { a->n_batch, a->n_kv_heads, a->n_keys };
     float *q = NULL, *k = NULL, *v = NULL;
     in->q_strides = kg_sdpa_dense(a->n_heads, a->n_queries, a->head_dim);
     in->k_strides = in->v_strides = kg_sdpa_dense(a->n_kv_heads, a->n_keys, a->head_dim);
-    enum kg_status status = decode("q", a->q, &a->q_strides, &in->q_strides, q_extent, a->head_dim, &q, err);
-    if (!status) status = decode("k", a->k, &a->k_strides, &in->k_strides, kv_extent, a->head_dim, &k, err);
-    if (!status) status = decode("v", a->v, &a->v_strides, &in->v_strides, kv_extent, a->head_dim, &v, err);
+    enum kg_status status = decode(a->inputs, "q", a->q, &a->q_strides, &in->q_strides, q_extent, a->head_dim, &q, err);
+    if (!status) status = decode(a->inputs, "k", a->k, &a->k_strides, &in->k_strides, kv_extent, a->head_dim, &k, err);
+    if (!status) status = decode(a->inputs, "v", a->v, &a->v_strides, &in->v_strides, kv_extent, a->head_dim, &v, err);
     in->q = q;
     in->k = k;
     in->v = v;
@@ -238,7 +239,7 @@ static enum kg_status require_cpu(const struct kg_sdpa_args *args, struct kg_err
     if (args->variant != KG_SDPA_AUTO)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "sdpa: the cpu back end has no variant '%s', only 'auto'",
                        kg_sdpa_variant_name(args->variant));
-    if (args->inputs != KG_PRECISION_F8) {
+    if (!kg_precision_is_quantized(args->inputs)) {
         const enum kg_status status = kg_cpu_require_f32("sdpa", "inputs", args->inputs, err);
         if (status) return status;
     }
@@ -252,7 +253,7 @@ enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const struct kg_sdpa_arg
     const size_t n = (size_t)args->n_batch * args->n_heads * args->n_queries;
     const size_t min_per_range = MIN_PRODUCTS_PER_RANGE / (2 * ((size_t)args->n_keys + 1) * args->head_dim) + 1;
     struct floats in = { args, args->q, args->k, args->v, args->q_strides, args->k_strides, args->v_strides };
-    if (args->inputs == KG_PRECISION_F8) return attend_f8(pool, &in, n, min_per_range, err);
+    if (kg_precision_is_quantized(args->inputs)) return attend_bytes(pool, &in, n, min_per_range, err);
     kg_parallel_for(pool, n, min_per_range, queries, &in);
     return KG_OK;
 }
@@ -262,6 +263,8 @@ enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const struct kg_sdpa_arg
 enum kg_status kg_sdpa_quantize_check(const struct kg_sdpa_quantize_args *args, struct kg_error *err) {
     KG_OP_REQUIRE(args->head_dim && args->head_dim <= KG_SDPA_MAX_HEAD_DIM,
                   "sdpa_quantize: the head size %u is outside [1, %d]", args->head_dim, KG_SDPA_MAX_HEAD_DIM);
+    KG_OP_REQUIRE(kg_precision_is_quantized(args->output), "sdpa_quantize: the output is %s, not f8 or i8",
+                  kg_precision_name(args->output));
     if (args->n_batch == 0 || args->n_heads == 0) return KG_OK;
     KG_OP_REQUIRE(args->scale, "sdpa_quantize: scale is missing");
     KG_OP_REQUIRE(args->n_rows == 0 || (args->x && args->y), "sdpa_quantize: x or y is missing");
@@ -272,22 +275,33 @@ enum kg_status kg_sdpa_quantize_check(const struct kg_sdpa_quantize_args *args, 
     return KG_OK;
 }
 
+static int8_t to_i8(float x) {
+    return isnan(x) ? 0 : (int8_t)fminf(fmaxf(rintf(x), -KG_SDPA_I8_LARGEST), KG_SDPA_I8_LARGEST);
+}
+
 /* Items are (batch entry, head). */
 static void quantize_heads(void *arg, size_t begin, size_t end) {
     const struct kg_sdpa_quantize_args *args = arg;
     for (size_t i = begin; i < end; i++) {
         const size_t batch = i / args->n_heads, head = i % args->n_heads;
+        const bool is_f8 = args->output == KG_PRECISION_F8;
+        bool any_nan = false;
         float largest = 0;
         for (size_t r = 0; r < args->n_rows; r++) {
             const float *x = (const float *)args->x + offset(&args->x_strides, batch, head, r);
-            for (size_t d = 0; d < args->head_dim; d++) largest = fmaxf(largest, fabsf(x[d])); /* fmaxf ignores NaN */
+            for (size_t d = 0; d < args->head_dim; d++) {
+                any_nan = any_nan || isnan(x[d]);
+                largest = fmaxf(largest, fabsf(x[d])); /* which ignores NaN */
+            }
         }
-        const float quotient = largest / KG_SDPA_E4M3_LARGEST, scale = quotient == 0 ? 1 : quotient;
+        const float quotient = largest / (is_f8 ? KG_SDPA_E4M3_LARGEST : KG_SDPA_I8_LARGEST);
+        const float scale = any_nan && !is_f8 ? NAN : quotient == 0 ? 1 : quotient;
         args->scale[i] = scale;
         for (size_t r = 0; r < args->n_rows; r++) {
             const float *x = (const float *)args->x + offset(&args->x_strides, batch, head, r);
-            uint8_t *y = args->y + offset(&args->y_strides, batch, head, r);
-            for (size_t d = 0; d < args->head_dim; d++) y[d] = kg_f32_to_e4m3(x[d] / scale);
+            uint8_t *y = (uint8_t *)args->y + offset(&args->y_strides, batch, head, r);
+            for (size_t d = 0; d < args->head_dim; d++)
+                y[d] = is_f8 ? kg_f32_to_e4m3(x[d] / scale) : (uint8_t)to_i8(x[d] / scale);
         }
     }
 }

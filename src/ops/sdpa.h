@@ -10,9 +10,11 @@
  * keys j with p - j < w. A query that sees no key gives zeros, with or without a sink. Finite inputs whose scores are
  * finite in float32 give finite outputs.
  *
- * Precision. Inputs are f32, f16 or f8: E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448) times
- * a float32 scale per (batch entry, head) of q, k and v. On the GPU, inputs are f16 or f8, y is f16, and the softmax
- * and all sums are float32. On the CPU, the reference, inputs are f32 or f8, y is f32, and sums are double.
+ * Precision. Inputs are f32, f16, f8 or i8, the last two times a float32 scale per (batch entry, head) of q, k and v.
+ * f8 is E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448), i8 is int8. On the GPU, inputs are
+ * f16, f8 or i8, y is f16, and the softmax and all sums are float32 (int32 in scores of i8). On the CPU, the reference,
+ * inputs are f32, f8 or i8, y is f32, and sums are double. docs/sdpa.md compares what quantisation to f8 and to i8
+ * costs.
  *
  * A variant is one implementation; it has a name so that benchmarks and cases can select it. AUTO selects by shape and
  * device. A variant that does not support the shape, the precision or the device is KG_ERR_UNSUPPORTED with the reason.
@@ -32,8 +34,9 @@ enum { KG_SDPA_MAX_HEAD_DIM = 2048, KG_SDPA_MAX_LENGTH = 131072 };
  * each) whose partial results the workspace holds. */
 enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_SPLIT_MAX_BLOCKS = 256 };
 
-/* The largest finite E4M3 value. */
+/* The largest finite E4M3 value, and the largest int8 that quantisation gives. */
 #define KG_SDPA_E4M3_LARGEST 448.0f
+#define KG_SDPA_I8_LARGEST 127.0f
 
 /* X(VARIANT, name, what it is) */
 #define KG_SDPA_VARIANT_LIST(X)                                                                                        \
@@ -68,8 +71,8 @@ struct kg_sdpa_args {
     const void *k, *v; /* (n_batch, n_kv_heads, n_keys, head_dim) */
     void *y;           /* (n_batch, n_heads, n_queries, head_dim); overlaps no input; its rows are disjoint */
     struct kg_sdpa_strides q_strides, k_strides, v_strides, y_strides;
-    const float *q_scale;                  /* f8: (n_batch, n_heads), each finite and > 0; else NULL */
-    const float *k_scale, *v_scale;        /* f8: (n_batch, n_kv_heads) */
+    const float *q_scale;                  /* f8, i8: (n_batch, n_heads), each finite and > 0; else NULL */
+    const float *k_scale, *v_scale;        /* f8, i8: (n_batch, n_kv_heads) */
     const float *sinks;                    /* (n_heads), logits on the scale of scaled scores; NULL: none */
     uint32_t n_batch, n_heads, n_kv_heads; /* n_kv_heads divides n_heads */
     uint32_t n_queries, n_keys;            /* 0 to KG_SDPA_MAX_LENGTH */
@@ -92,17 +95,19 @@ KG_WARN_UNUSED enum kg_status kg_sdpa_check(const struct kg_sdpa_args *args, str
 KG_WARN_UNUSED enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const struct kg_sdpa_args *args,
                                           struct kg_error *err);
 
-/* sdpa_quantize: quantises a tensor to E4M3 with a scale per (batch entry, head).
+/* sdpa_quantize: quantises a tensor to E4M3 or int8 with a scale per (batch entry, head).
  *
- *     scale[b][h] = max |x[b][h]| / 448 (in float32; 1 if that is 0)
- *     y = e4m3(x / scale), rounded to nearest even, saturating
+ *     f8: scale[b][h] = max |x[b][h]| / 448,    y = e4m3(x / scale), saturating
+ *     i8: scale[b][h] = max |x[b][h]| / 127,    y = int8(x / scale), -127 to 127
  *
- * x is f16 on the GPU and f32 on the CPU; the same values give the same bits on both. A NaN in x gives NaN in y and is
- * ignored by the scale. An infinity makes its head's scale infinite; callers must avoid it. */
+ * Quotients are float32, rounded to nearest even; a scale that would be 0 is 1. x is f16 on the GPU and f32 on the CPU;
+ * the same values give the same bits on both. A NaN in x gives, of f8, NaN in y and is ignored by the scale; of i8,
+ * which has none, a scale of NaN and zeros in all of the head. An infinity makes its head's scale infinite; callers
+ * must avoid it. */
 struct kg_sdpa_quantize_args {
-    enum kg_precision input;
-    const void *x; /* (n_batch, n_heads, n_rows, head_dim) */
-    uint8_t *y;    /* the same shape */
+    enum kg_precision input, output; /* output: f8 or i8 */
+    const void *x;                   /* (n_batch, n_heads, n_rows, head_dim) */
+    void *y;                         /* the same shape: uint8_t of f8, int8_t of i8 */
     struct kg_sdpa_strides x_strides, y_strides;
     float *scale; /* (n_batch, n_heads) */
     uint32_t n_batch, n_heads, n_rows, head_dim;

@@ -1,10 +1,10 @@
-/* Phase D: how fast each variant of sdpa is, in f16 and f8, and how fast its quantisation. A case's name is the
+/* Phase D: how fast each variant of sdpa is, in f16, f8 and i8, and how fast its quantisation. A case's name is the
  * variant; one that does not take the shape, the precision or the device is skipped with its own reason. Timings are
  * recorded, never judged; what fails is an output left unwritten, or off in one of the rows that are held against
  * float64.
  *
- * f8 inputs are E4M3 of normal values times KG_BENCH_F8_PER_UNIT, with another scale for each head, all known; outputs
- * are f16. The share of the roofline is of F16's matrix product for both. */
+ * f8 and i8 inputs are E4M3 and int8 of normal values times KG_BENCH_F8_PER_UNIT and KG_BENCH_I8_PER_UNIT, with another
+ * scale for each head, all known; outputs are f16. The share of the roofline is of F16's matrix product for both. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "ops/sdpa.h"
@@ -51,8 +51,9 @@ static void make_scales(struct work *w, int t) {
     const struct kg_sdpa_shape *s = w->c->shape;
     const size_t n = (size_t)s->n_batch * n_heads_of(s, t);
     struct kg_error err;
+    const float per_unit = w->c->inputs == KG_PRECISION_F8 ? KG_BENCH_F8_PER_UNIT : KG_BENCH_I8_PER_UNIT;
     w->host_scales[t] = kg_xcalloc(n, sizeof *w->host_scales[t]);
-    for (size_t i = 0; i < n; i++) w->host_scales[t][i] = (1 + 0.125f * (float)(i % 3)) / KG_BENCH_F8_PER_UNIT;
+    for (size_t i = 0; i < n; i++) w->host_scales[t][i] = (1 + 0.125f * (float)(i % 3)) / per_unit;
     w->scales[t] = kg_bench_alloc(w->machine, n * sizeof *w->host_scales[t]);
     kg_must(w->machine->backend->ops->upload(w->machine->backend, w->scales[t].data, w->host_scales[t],
                                              n * sizeof *w->host_scales[t], &err),
@@ -105,7 +106,7 @@ static void work_open(struct work *w, size_t n_sets) {
     for (int t = 0; t < N_TENSORS; t++) {
         w->tensors[t] = kg_bench_alloc(w->machine, n_sets * w->n_elems[t] * kg_precision_bytes(c->inputs));
         kg_bench_fill(w->machine, w->tensors[t].data, n_sets * w->n_elems[t], c->inputs, 101 * ((uint64_t)t + 1));
-        if (c->inputs == KG_PRECISION_F8) make_scales(w, t);
+        if (kg_precision_is_quantized(c->inputs)) make_scales(w, t);
     }
     w->y = kg_bench_alloc(w->machine, w->n_elems[Q] * kg_precision_bytes(c->output));
     kg_bench_poison(w->machine, w->y.data, w->n_elems[Q], c->output);
@@ -151,6 +152,7 @@ static void expect_right(struct kg_record *rec, const struct work *w) {
                               .nmse = 1e-4,
                               .why = "FP8 attention against float64 on the dequantised inputs; probabilities in one "
                                      "E4M3 part would give an NMSE of 6e-4" },
+        [KG_PRECISION_I8] = { .max_abs = 5e-3, .nmse = 1e-4, .why = "as FP8, with exact sums of scores" },
     };
     const struct kg_sdpa_shape *s = w->c->shape;
     const size_t dim = s->head_dim;
@@ -261,6 +263,7 @@ static void quantize(struct kg_record *rec, const void *arg) {
     kg_bench_fill(w.machine, blocks[0].data, w.n_sets * w.n_elems, c->inputs, 101);
     kg_bench_poison(w.machine, blocks[1].data, w.n_elems, KG_PRECISION_F8);
     w.args = (struct kg_sdpa_quantize_args){ .input = c->inputs,
+                                             .output = KG_PRECISION_F8,
                                              .x = blocks[0].data,
                                              .y = blocks[1].data,
                                              .x_strides = kg_sdpa_dense(s->n_kv_heads, s->n_keys, s->head_dim),
@@ -288,8 +291,10 @@ static const struct target {
 } TARGETS[] = {
     { "cpu", KG_PRECISION_F32, KG_PRECISION_F32, "Phase D" },
     { "cpu", KG_PRECISION_F8, KG_PRECISION_F32, "Phase D.3" },
+    { "cpu", KG_PRECISION_I8, KG_PRECISION_F32, "Phase D.3" },
     { "cuda", KG_PRECISION_F16, KG_PRECISION_F16, "Phase D" },
     { "cuda", KG_PRECISION_F8, KG_PRECISION_F16, "Phase D.3" },
+    { "cuda", KG_PRECISION_I8, KG_PRECISION_F16, "Phase D.3" },
 };
 
 /* A call on the CUDA cores, which reach about 2 TFLOP/s here, that would take longer than 100 ms is left out: a timing
@@ -340,7 +345,7 @@ static void build(struct kg_case_list *list) {
             if (!s->quick && (!device || kg_bench_quick())) continue;
             for (int v = 0; v < (device ? KG_SDPA_VARIANT_COUNT : KG_SDPA_AUTO + 1); v++)
                 if (!too_slow((enum kg_sdpa_variant)v, s)) add(list, &TARGETS[t], s, (enum kg_sdpa_variant)v, false);
-            if (TARGETS[t].inputs != KG_PRECISION_F8 && (!s->causal || s->quick))
+            if (!kg_precision_is_quantized(TARGETS[t].inputs) && (!s->causal || s->quick))
                 add(list, &TARGETS[t], s, KG_SDPA_AUTO, true);
         }
     }

@@ -85,11 +85,8 @@ struct tensor_row {
 };
 
 static void write_input(const char *path, const struct tensor_row *rows, size_t n_max) {
-    static const uint64_t BYTES[] = { [KG_SAFETENSORS_F64] = 8,
-                                      [KG_SAFETENSORS_F32] = 4,
-                                      [KG_SAFETENSORS_F16] = 2,
-                                      [KG_SAFETENSORS_I32] = 4,
-                                      [KG_SAFETENSORS_U8] = 1 };
+    static const uint64_t BYTES[] = { [KG_SAFETENSORS_F64] = 8, [KG_SAFETENSORS_F32] = 4, [KG_SAFETENSORS_F16] = 2,
+                                      [KG_SAFETENSORS_I32] = 4, [KG_SAFETENSORS_U8] = 1,  [KG_SAFETENSORS_I8] = 1 };
     struct kg_safetensors_output outputs[8];
     struct kg_error err;
     size_t n = 0;
@@ -364,6 +361,28 @@ static const struct op_row ROWS[] = {
       "\"activations\":\"f32\"",
       "\"kv\":\"f8\"",
       { 0x1p-9F, 0x1p-8F, NAN } },
+    { "sdpa_of_int8",
+      { OF(I8, "q", 1, 1, 1, 2), OF(I8, "k", 1, 1, 1, 2), OF(I8, "v", 1, 1, 1, 2), F32("q_scale", 1, 1),
+        F32("k_scale", 1, 1), F32("v_scale", 1, 1) },
+      { "sdpa", "--dtype", "i8" },
+      0,
+      "\"activations\":\"f32\"",
+      "\"kv\":\"i8\"",
+      { 1, 2, NAN } },
+    { "some_of_int8",
+      { OF(I8, "q", 1, 1, 1, 2), OF(U8, "k", 1, 1, 1, 2), OF(I8, "v", 1, 1, 1, 2) },
+      { "sdpa" },
+      2,
+      "'k' is U8",
+      "I8, as q",
+      { 0 } },
+    { "sdpa_quantize_to_int8",
+      { { .name = "x", .dtype = KG_SAFETENSORS_F32, .n_dims = 4, .dims = { 1, 1, 1, 2 } } },
+      { "sdpa_quantize", "--param", "int8=1" },
+      0,
+      "\"shape\":[1,1,1,2],\"n_nonfinite\":0",
+      "{\"name\":\"scale\",\"shape\":[1,1]",
+      { NAN } },
     { "sdpa_quantize_gives_bytes_and_scales",
       { F32("x", 1, 2, 3, 4) },
       { "sdpa_quantize" },

@@ -14,10 +14,8 @@ static const struct mode {
     const char *backend, *dtype;
     enum kg_precision inputs;
 } MODES[] = {
-    { "cpu", "f32", KG_PRECISION_F32 },
-    { "cpu", "f8", KG_PRECISION_F8 },
-    { "cuda", "f16", KG_PRECISION_F16 },
-    { "cuda", "f8", KG_PRECISION_F8 },
+    { "cpu", "f32", KG_PRECISION_F32 },  { "cpu", "f8", KG_PRECISION_F8 },  { "cpu", "i8", KG_PRECISION_I8 },
+    { "cuda", "f16", KG_PRECISION_F16 }, { "cuda", "f8", KG_PRECISION_F8 }, { "cuda", "i8", KG_PRECISION_I8 },
 };
 
 struct property_case {
@@ -352,9 +350,11 @@ static void sinks_take_what_they_outweigh(struct kg_record *rec, const void *arg
 }
 
 /* The largest finite number where a query must not look, of either sign. */
-static void set_loud(struct kg_sdpa_tensor *t, size_t i) {
-    t->values[i] = i % 2 ? 448 : -448;
-    if (t->e4m3) t->e4m3[i] = i % 2 ? 0x7E : 0xFE;
+static void set_loud(enum kg_precision inputs, struct kg_sdpa_tensor *t, size_t i) {
+    const bool is_i8 = inputs == KG_PRECISION_I8;
+    const float largest = is_i8 ? KG_SDPA_I8_LARGEST : KG_SDPA_E4M3_LARGEST;
+    t->values[i] = i % 2 ? largest : -largest;
+    if (t->bytes) t->bytes[i] = is_i8 ? (i % 2 ? 0x7F : 0x81) : i % 2 ? 0x7E : 0xFE;
 }
 
 /* Queries keep their bits whatever keys and values lie past them; those from key `from` on are loud. */
@@ -364,8 +364,8 @@ static void expect_hidden(struct scene *scene, const struct kg_sdpa_problem_shap
     kg_sdpa_problem_round(&other);
     for (size_t i = 0; i < other.k.n; i++) {
         if (i / shape->head_dim % shape->n_keys < from) continue;
-        set_loud(&other.k, i);
-        set_loud(&other.v, i);
+        set_loud(other.inputs, &other.k, i);
+        set_loud(other.inputs, &other.v, i);
     }
     float *a = run_once(scene, &one, KG_SDPA_DENSE), *b = run_once(scene, &other, KG_SDPA_DENSE);
     size_t n_changed = 0;

@@ -219,6 +219,10 @@ static const struct sdpa_mutant {
     MUTANT(q_scale_for_k, unchanged, { 1, 2, 2, 65, 512, 64, true, 0, false }, KG_PRECISION_F8),
     MUTANT(dropped_scale, unchanged, CAUSAL, KG_PRECISION_F8),
     MUTANT(own_key_unseen, unchanged, CAUSAL, KG_PRECISION_F8),
+    MUTANT(scales_exchanged, unchanged, CAUSAL, KG_PRECISION_I8),
+    MUTANT(q_scale_for_k, unchanged, { 1, 2, 2, 65, 512, 64, true, 0, false }, KG_PRECISION_I8),
+    MUTANT(dropped_scale, unchanged, CAUSAL, KG_PRECISION_I8),
+    MUTANT(own_key_unseen, unchanged, CAUSAL, KG_PRECISION_I8),
 };
 
 /* Against the limits of a float16 output. Nothing is read or written out of place by any of them. */

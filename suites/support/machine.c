@@ -58,6 +58,7 @@ struct normals {
     float f32[N_NORMALS];
     uint16_t f16[N_NORMALS];
     uint8_t f8[N_NORMALS];
+    int8_t i8[N_NORMALS];
 };
 
 static const struct normals *normals_get(void) {
@@ -71,6 +72,7 @@ static const struct normals *normals_get(void) {
         while (made->f32[i] == 0);
         made->f16[i] = kg_f32_to_f16(made->f32[i]);
         made->f8[i] = kg_f32_to_e4m3(KG_BENCH_F8_PER_UNIT * made->f32[i]);
+        made->i8[i] = (int8_t)lrintf(fminf(fmaxf(KG_BENCH_I8_PER_UNIT * made->f32[i], -127), 127));
     }
     return made;
 }
@@ -81,7 +83,8 @@ void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems,
     const size_t elem = (size_t)kg_precision_bytes(precision);
     const char *const tables[] = { [KG_PRECISION_F32] = (const char *)normals->f32,
                                    [KG_PRECISION_F16] = (const char *)normals->f16,
-                                   [KG_PRECISION_F8] = (const char *)normals->f8 };
+                                   [KG_PRECISION_F8] = (const char *)normals->f8,
+                                   [KG_PRECISION_I8] = (const char *)normals->i8 };
     const char *const from = tables[precision];
     struct kg_error err = { 0 };
     size_t at = (size_t)(seed % N_NORMALS);
@@ -136,6 +139,7 @@ float *kg_bench_fetch(struct kg_bench_machine *machine, const void *from, uint64
         uint16_t half;
         if (precision == KG_PRECISION_F32) memcpy(&values[i], host + i * elem, sizeof values[i]);
         else if (precision == KG_PRECISION_F8) values[i] = kg_e4m3_to_f32((uint8_t)host[i]);
+        else if (precision == KG_PRECISION_I8) values[i] = (float)(int8_t)host[i];
         else {
             memcpy(&half, host + i * elem, sizeof half);
             values[i] = kg_f16_to_f32(half);

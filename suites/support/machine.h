@@ -31,8 +31,8 @@ enum kg_dtype kg_bench_dtype(enum kg_precision precision); /* of weights stored 
 uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
                             uint32_t n_in, uint32_t n_out, const struct kg_attention_args *attention);
 
-/* The canaries of this process, measured at the first call for a precision of the matrix product; of f8, f16's (f32's
- * of the cpu). */
+/* The canaries of this process, measured at the first call for a precision of the matrix product; of f8 and i8, f16's
+ * (f32's of the cpu). */
 const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision);
 
 /* Memory of the back end for a case; freed by kg_bench_free in reverse. Fails the case if there is not enough. */
@@ -44,14 +44,14 @@ void kg_bench_free(struct kg_bench_machine *machine, struct kg_block *blocks, si
 size_t kg_bench_cold_sets(const struct kg_bench_machine *machine, uint64_t set_bytes);
 
 /* Fills elements with normal values (mean 0, deviation 1), never zeros; another seed, other values. F8: E4M3 of
- * KG_BENCH_F8_PER_UNIT times such values. */
-enum { KG_BENCH_F8_PER_UNIT = 64 };
+ * KG_BENCH_F8_PER_UNIT times such values, I8: int8 of KG_BENCH_I8_PER_UNIT times, which 4.5 deviations fill. */
+enum { KG_BENCH_F8_PER_UNIT = 64, KG_BENCH_I8_PER_UNIT = 28 };
 void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision,
                    uint64_t seed);
 /* Fills with what normal values encode to, again and again: a number of blocks that shares no factor with powers of
  * two. */
 void kg_bench_fill_blocks(struct kg_bench_machine *machine, enum kg_dtype dtype, void *to, uint64_t size_bytes);
-/* Fills with NaN. */
+/* Fills with NaN (i8: -1). */
 void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision);
 /* Elements first .. first + n - 1 of an array of the back end, as float32. malloc'ed. */
 float *kg_bench_fetch(struct kg_bench_machine *machine, const void *from, uint64_t first, uint64_t n,

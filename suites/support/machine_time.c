@@ -216,7 +216,7 @@ static double measure_gemm(struct kg_bench_machine *machine, enum kg_precision p
 }
 
 const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision) {
-    if (precision == KG_PRECISION_F8) /* of which there is no matrix product to measure */
+    if (kg_precision_is_quantized(precision)) /* of which there is no matrix product to measure */
         precision = is_cpu(machine) ? KG_PRECISION_F32 : KG_PRECISION_F16;
     struct kg_roofline *roofline = &machine->roofline[precision];
     if (machine->has_roofline[precision]) return roofline;

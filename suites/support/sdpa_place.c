@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD_BYTES = 256, NAN_BYTE = 0xFF /* of any precision: four, two or one of them are a NaN */ };
+enum {
+    GUARD_BYTES = 256,
+    NAN_BYTE = 0xFF, /* of any precision but i8: four, two or one of them are a NaN */
+    FAR_BYTE = 0x80, /* of i8, which has none: -128, beyond what quantisation gives */
+};
 /* Quiet NaNs that no arithmetic makes. */
 static const uint16_t POISON_F16 = 0x7EAD;
 static const uint32_t POISON_F32 = 0x7FADBEEF;
@@ -48,7 +52,7 @@ static size_t block_elems(const struct kg_sdpa_problem *p, const struct kg_sdpa_
 }
 
 static void store(void *block, size_t at, enum kg_precision precision, const struct kg_sdpa_tensor *t, size_t i) {
-    if (precision == KG_PRECISION_F8) ((uint8_t *)block)[at] = t->e4m3[i];
+    if (kg_precision_is_quantized(precision)) ((uint8_t *)block)[at] = t->bytes[i];
     else if (precision == KG_PRECISION_F16) ((uint16_t *)block)[at] = kg_f32_to_f16(t->values[i]);
     else ((float *)block)[at] = t->values[i];
 }
@@ -81,7 +85,7 @@ static const void *put_input(struct kg_op_device *d, const struct kg_sdpa_proble
     *strides = kg_sdpa_layout_strides(layout, t->n_heads, t->n_rows, p->shape.head_dim);
     const size_t n = block_elems(p, t, strides, elem_bytes), first = first_elem(layout, elem_bytes);
     struct input_rows rows = { t, kg_xmalloc(n * elem_bytes), first, p->shape.head_dim, precision };
-    memset(rows.block, NAN_BYTE, n * elem_bytes);
+    memset(rows.block, precision == KG_PRECISION_I8 ? FAR_BYTE : NAN_BYTE, n * elem_bytes);
     each_row(p, t, strides, put_row, &rows);
     const char *put = kg_op_device_put(d, rows.block, n * elem_bytes);
     free(rows.block);

@@ -55,13 +55,14 @@ void kg_sdpa_problem_fill(struct kg_sdpa_problem *p, const struct kg_sdpa_proble
 
 static void quantize(const struct kg_sdpa_problem *p, struct kg_sdpa_tensor *t) {
     struct kg_error err;
-    t->e4m3 = kg_xcalloc(t->n + 1, 1);
+    t->bytes = kg_xcalloc(t->n + 1, 1);
     t->scales = kg_xcalloc((size_t)p->shape.n_batch * t->n_heads, sizeof *t->scales);
     const struct kg_sdpa_strides dense = kg_sdpa_dense(t->n_heads, t->n_rows, p->shape.head_dim);
     const struct kg_sdpa_quantize_args args = {
         .input = KG_PRECISION_F32,
+        .output = p->inputs,
         .x = t->original,
-        .y = t->e4m3,
+        .y = t->bytes,
         .x_strides = dense,
         .y_strides = dense,
         .scale = t->scales,
@@ -71,7 +72,8 @@ static void quantize(const struct kg_sdpa_problem *p, struct kg_sdpa_tensor *t) 
         .head_dim = p->shape.head_dim,
     };
     kg_op_expect_ok(kg_cpu_sdpa_quantize(NULL, &args, &err), &err);
-    for (size_t i = 0; i < t->n; i++) t->values[i] = kg_e4m3_to_f32(t->e4m3[i]);
+    for (size_t i = 0; i < t->n; i++)
+        t->values[i] = p->inputs == KG_PRECISION_F8 ? kg_e4m3_to_f32(t->bytes[i]) : (float)(int8_t)t->bytes[i];
 }
 
 void kg_sdpa_problem_round(struct kg_sdpa_problem *p) {
@@ -80,7 +82,7 @@ void kg_sdpa_problem_round(struct kg_sdpa_problem *p) {
         struct kg_sdpa_tensor *t = all[i];
         t->values = kg_xcalloc(t->n + 1, sizeof *t->values);
         memcpy(t->values, t->original, t->n * sizeof *t->values);
-        if (p->inputs == KG_PRECISION_F8) quantize(p, t);
+        if (kg_precision_is_quantized(p->inputs)) quantize(p, t);
         else kg_loops_round(t->values, t->n, p->inputs);
     }
 }
@@ -225,7 +227,7 @@ void kg_sdpa_problem_free(struct kg_sdpa_problem *p) {
     struct kg_sdpa_tensor *const all[] = { &p->q, &p->k, &p->v };
     for (size_t i = 0; i < 3; i++) {
         free(all[i]->scales);
-        free(all[i]->e4m3);
+        free(all[i]->bytes);
         free(all[i]->values);
         free(all[i]->original);
     }
@@ -243,9 +245,9 @@ struct kg_tolerance kg_sdpa_tolerance(const struct kg_sdpa_problem *p, enum kg_p
     if (output == KG_PRECISION_F32)
         return (struct kg_tolerance){ .max_abs = fmax(p->largest, 1e-30) * 4 * KG_ROUNDOFF,
                                       .why = "sums in double, rounded once to float32: four times what that costs" };
-    if (p->inputs == KG_PRECISION_F8)
+    if (kg_precision_is_quantized(p->inputs))
         return (struct kg_tolerance){ .max_abs = 5e-3,
-                                      .why = "FP8 attention is within 5e-3 of float64 on the dequantised inputs" };
+                                      .why = "8-bit attention is within 5e-3 of float64 on the dequantised inputs" };
     return (struct kg_tolerance){
         .max_abs = fmin(1e-2, fmax(2 * p->plain_max_abs, roundings)),
         .nmse = fmin(1e-6, fmax(4 * p->plain_nmse, 2 * KG_ROUNDOFF_F16 * KG_ROUNDOFF_F16)),

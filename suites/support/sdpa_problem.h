@@ -28,9 +28,9 @@ struct kg_sdpa_tensor {
     size_t n; /* elements */
     uint32_t n_heads, n_rows;
     float *original; /* before it is rounded or quantised */
-    float *values;   /* as the inputs' precision holds them; of E4M3 without the scale */
-    uint8_t *e4m3;   /* f8 only */
-    float *scales;   /* f8 only: (n_batch, n_heads) */
+    float *values;   /* as the inputs' precision holds them; of f8 and i8 without the scale */
+    uint8_t *bytes;  /* f8 and i8 only */
+    float *scales;   /* f8 and i8 only: (n_batch, n_heads) */
 };
 
 struct kg_sdpa_problem {

@@ -23,10 +23,12 @@ static const struct mode {
     double most_pairs;                         /* of query and key: larger problems are left out; 0: none is */
 } MODES[] = {
     { "cpu", "f32", KG_PRECISION_F32, NULL, 1, 0 },
-    { "cpu", "f8", KG_PRECISION_F8, NULL, 1, 2e4 },          /* beyond it the loop is that of f32 */
+    { "cpu", "f8", KG_PRECISION_F8, NULL, 1, 2e4 }, /* beyond it the loop is that of f32 */
+    { "cpu", "i8", KG_PRECISION_I8, NULL, 1, 2e4 },
     { "cpu", "plain_f16", KG_PRECISION_F16, plain, 7, 2e4 }, /* an implementation that did not set the limits */
     { "cuda", "f16", KG_PRECISION_F16, NULL, 1, 0 },
     { "cuda", "f8", KG_PRECISION_F8, NULL, 1, 0 },
+    { "cuda", "i8", KG_PRECISION_I8, NULL, 1, 0 },
 };
 
 /* Lengths of queries and keys. Between them each of 1, 2, 63, 64, 65, 127, 512, 513, 1000, 2048 on both sides, more
@@ -133,7 +135,7 @@ static const struct kg_sdpa_problem *problem_of(const struct sdpa_case *c, size_
         const bool whole = c->config >= N_CONFIGS || shape.n_queries * shape.n_keys <= MOST_WITH_ORIGINAL;
         kg_sdpa_problem_fill(p, &shape, c->mode->inputs, data_of(c->config, i), 1 + c->config * MAX_PROBLEMS + i);
         kg_sdpa_problem_round(p);
-        kg_sdpa_problem_solve(p, c->mode->inputs == KG_PRECISION_F8 && whole);
+        kg_sdpa_problem_solve(p, kg_precision_is_quantized(c->mode->inputs) && whole);
         kept.made[i] = true;
     }
     return p;
@@ -214,11 +216,12 @@ static void try_layout(struct kg_op_device *d, const struct sdpa_case *c, size_t
 static void report(struct kg_record *rec, const struct sdpa_case *c, const struct seen *seen) {
     static const char *const JUDGED[2][2] = { { "normal float64", "outliers float64" },
                                               { "normal dequantised", "outliers dequantised" } };
-    /* As metrics, not as errors: nothing limits what three bits of mantissa cost, the caller's choice. */
+    /* As metrics, not as errors: nothing limits what eight bits cost, the caller's choice. */
     static const char *const ORIGINAL[2] = { "normal.original.max_abs", "outliers.original.max_abs" };
     for (size_t data = 0; data < 2; data++) {
         const struct worst *w = &seen->judged[data];
-        if (w->any) kg_record_judged(rec, JUDGED[c->mode->inputs == KG_PRECISION_F8][data], &w->compare, &w->tol);
+        if (w->any)
+            kg_record_judged(rec, JUDGED[kg_precision_is_quantized(c->mode->inputs)][data], &w->compare, &w->tol);
         if (seen->original[data] > 0) kg_record_metric(rec, ORIGINAL[data], "abs", seen->original[data]);
     }
     const size_t n_refused = seen->share.n_asked - seen->share.n_taken;

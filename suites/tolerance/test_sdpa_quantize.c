@@ -1,5 +1,6 @@
-/* Quantisation to E4M3 with a scale a head: every byte and every scale against a search among the numbers that E4M3
- * has, which shares nothing with the encoder; in every layout, with zeros, NaN and heads larger than a block. */
+/* Quantisation to E4M3 and int8 with a scale a head: every byte and every scale against a search among the numbers that
+ * the format has, which shares nothing with the encoder; in every layout, with zeros, NaN and heads larger than a
+ * block. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/dtype.h"
@@ -12,12 +13,41 @@
 
 static const struct mode {
     const char *backend, *dtype;
-    enum kg_precision input;
-} MODES[] = { { "cpu", "f32", KG_PRECISION_F32 }, { "cuda", "f16", KG_PRECISION_F16 } };
+    enum kg_precision input, output;
+} MODES[] = {
+    { "cpu", "f32", KG_PRECISION_F32, KG_PRECISION_F8 },
+    { "cuda", "f16", KG_PRECISION_F16, KG_PRECISION_F8 },
+    { "cpu", "i8", KG_PRECISION_F32, KG_PRECISION_I8 },
+    { "cuda", "i8", KG_PRECISION_F16, KG_PRECISION_I8 },
+};
 
 enum { GUARD_BYTES = 256, POISON = 0xA5 };
 
+/* What a magnitude of E4M3 is, by its definition. */
+static double e4m3_magnitude(unsigned code) {
+    const unsigned exponent = code >> 3, mantissa = code & 7;
+    return exponent == 0 ? ldexp(mantissa, -9) : ldexp(8 + mantissa, (int)exponent - 10);
+}
+static unsigned e4m3_byte(unsigned code, bool negative) {
+    return code | (negative ? 0x80U : 0);
+}
+static double i8_magnitude(unsigned code) {
+    return code;
+}
+static unsigned i8_byte(unsigned code, bool negative) {
+    return negative ? (256 - code) % 256 : code;
+}
+
+/* Codes of magnitudes are whole numbers from 0 to the largest, an even one's neighbours odd. */
+static const struct format {
+    unsigned largest_code;
+    double (*magnitude)(unsigned code);
+    unsigned (*byte)(unsigned code, bool negative);
+    bool has_nan;
+} E4M3 = { 0x7E, e4m3_magnitude, e4m3_byte, true }, I8 = { 127, i8_magnitude, i8_byte, false };
+
 struct problem {
+    const struct format *format;
     uint32_t n_batch, n_heads, n_rows, head_dim;
     enum kg_sdpa_layout layout;
     size_t n, n_planes;
@@ -27,6 +57,7 @@ struct problem {
 };
 
 static void problem_init(struct problem *p, const struct mode *mode, double deviation, uint64_t seed) {
+    p->format = mode->output == KG_PRECISION_F8 ? &E4M3 : &I8;
     p->n_planes = (size_t)p->n_batch * p->n_heads;
     p->n = p->n_planes * p->n_rows * p->head_dim;
     p->x = kg_loops_normal(p->n, seed, 0, deviation, mode->input);
@@ -70,6 +101,7 @@ static void run(struct kg_op_device *d, const struct mode *mode, struct problem 
     float *const scale_there = kg_op_device_put(d, nothing, sizeof nothing);
     const struct kg_sdpa_quantize_args args = {
         .input = mode->input,
+        .output = mode->output,
         .x = (char *)kg_op_device_put(d, x, n * elem_bytes) + first * elem_bytes,
         .y = y_there + first,
         .x_strides = s,
@@ -98,42 +130,40 @@ static void run(struct kg_op_device *d, const struct mode *mode, struct problem 
     kg_op_device_clear(d);
 }
 
-/* What a magnitude of E4M3 is, by its definition. */
-static double magnitude(unsigned code) {
-    const unsigned exponent = code >> 3, mantissa = code & 7;
-    return exponent == 0 ? ldexp(mantissa, -9) : ldexp(8 + mantissa, (int)exponent - 10);
-}
-
 /* The magnitude nearest to x >= 0, the even one of two as near, the largest for what is beyond: by bisection. */
-static unsigned nearest(double x) {
-    enum { LARGEST = 0x7E };
-    unsigned below = 0, above = LARGEST;
-    if (x >= magnitude(LARGEST)) return LARGEST;
+static unsigned nearest(const struct format *f, double x) {
+    unsigned below = 0, above = f->largest_code;
+    if (x >= f->magnitude(above)) return above;
     while (above - below > 1) {
         const unsigned middle = (below + above) / 2;
-        if (magnitude(middle) <= x) below = middle;
+        if (f->magnitude(middle) <= x) below = middle;
         else above = middle;
     }
-    const double to_below = x - magnitude(below), to_above = magnitude(above) - x;
+    const double to_below = x - f->magnitude(below), to_above = f->magnitude(above) - x;
     if (to_below != to_above) return to_below < to_above ? below : above;
     return below % 2 == 0 ? below : above;
 }
 
 static void expect_right(const struct problem *p) {
+    const struct format *f = p->format;
     const size_t per_plane = p->n / p->n_planes;
     for (size_t plane = 0; plane < p->n_planes; plane++) {
         const float *x = p->x + plane * per_plane;
         float largest = 0;
-        for (size_t i = 0; i < per_plane; i++)
+        bool any_nan = false;
+        for (size_t i = 0; i < per_plane; i++) {
+            any_nan = any_nan || isnan(x[i]);
             if (!isnan(x[i]) && fabsf(x[i]) > largest) largest = fabsf(x[i]);
-        const float quotient = largest / 448, want = quotient > 0 ? quotient : 1;
-        ck_assert_msg(kg_same_bits(p->scale[plane], want), "scale %zu is %.9g, %.9g is meant", plane, p->scale[plane],
-                      want);
+        }
+        const float quotient = largest / (float)f->magnitude(f->largest_code);
+        const float want = any_nan && !f->has_nan ? NAN : quotient > 0 ? quotient : 1;
+        ck_assert_msg(isnan(want) ? isnan(p->scale[plane]) : kg_same_bits(p->scale[plane], want),
+                      "scale %zu is %.9g, %.9g is meant", plane, p->scale[plane], want);
         for (size_t i = 0; i < per_plane; i++) {
             const float share = x[i] / want;
-            const unsigned byte = isnan(share) ? 0x7F : nearest(fabs((double)share)) | (signbit(share) ? 0x80U : 0);
-            const unsigned got = p->y[plane * per_plane + i];
-            if (isnan(share) ? (got & 0x7F) != byte : got != byte)
+            const unsigned nan_byte = f->has_nan ? 0x7F : 0, got = p->y[plane * per_plane + i];
+            const unsigned byte = isnan(share) ? nan_byte : f->byte(nearest(f, fabs((double)share)), signbit(share));
+            if (isnan(share) && f->has_nan ? (got & 0x7F) != byte : got != byte)
                 ck_abort_msg("element %zu of head %zu, %.9g / %.9g: byte %02x, %02x is meant", i, plane, x[i], want,
                              got, byte);
         }
@@ -171,12 +201,12 @@ static void ties_go_to_even(struct kg_record *rec, const void *arg) {
     if (!kg_op_device_open(rec, mode->backend, NULL, &d)) return;
     problem_init(&p, mode, 1, kg_record_seed(rec));
     for (size_t i = 0; i < p.n; i++) {
-        const unsigned code = i / 4 % 0x7E;
-        const double low = magnitude(code), high = magnitude(code + 1 > 0x7E ? 0x7E : code + 1);
+        const unsigned largest = p.format->largest_code, code = i / 4 % largest;
+        const double low = p.format->magnitude(code), high = p.format->magnitude(code + 1);
         const double value = i % 4 < 2 ? (low + high) / 2 : low;
         p.x[i] = (float)(i % 2 ? -value : value);
     }
-    p.x[0] = 448;
+    p.x[0] = (float)p.format->magnitude(p.format->largest_code);
     run(&d, mode, &p);
     ck_assert_float_eq(p.scale[0], 1);
     expect_right(&p);
@@ -195,13 +225,13 @@ static void zeros_have_a_scale(struct kg_record *rec, const void *arg) {
     for (size_t i = per_head; i < 2 * per_head; i++) p.x[i] = i % 2 ? -0.0F : 0.0F;
     run(&d, mode, &p);
     ck_assert_float_eq(p.scale[1], 1);
-    for (size_t i = per_head; i < 2 * per_head; i++) ck_assert_uint_eq(p.y[i], i % 2 ? 0x80 : 0);
+    for (size_t i = per_head; i < 2 * per_head; i++) ck_assert_uint_eq(p.y[i], p.format->byte(0, i % 2));
     expect_right(&p);
     problem_free(&p);
     kg_op_device_close(&d);
 }
 
-/* A NaN is NaN where it was, and no scale is. */
+/* A NaN is NaN where it was, and no scale is; of a format without it, its head has a scale of NaN, and zeros. */
 static void nan_stays_where_it_is(struct kg_record *rec, const void *arg) {
     const struct mode *mode = arg;
     struct problem p = { .n_batch = 1, .n_heads = 2, .n_rows = 65, .head_dim = 80 };
@@ -210,8 +240,8 @@ static void nan_stays_where_it_is(struct kg_record *rec, const void *arg) {
     problem_init(&p, mode, 1, kg_record_seed(rec));
     p.x[0] = p.x[777] = p.x[p.n / 2 - 1] = NAN;
     run(&d, mode, &p);
-    ck_assert_msg((p.y[777] & 0x7F) == 0x7F, "NaN became %02x", p.y[777]);
-    ck_assert(isfinite(p.scale[0]) && isfinite(p.scale[1]));
+    if (p.format->has_nan) ck_assert_msg((p.y[777] & 0x7F) == 0x7F, "NaN became %02x", p.y[777]);
+    ck_assert(isnan(p.scale[0]) == !p.format->has_nan && isfinite(p.scale[1]));
     expect_right(&p);
     problem_free(&p);
     kg_op_device_close(&d);

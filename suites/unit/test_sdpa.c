@@ -159,8 +159,9 @@ static struct kg_sdpa_args good_args(void) {
     X(scale_nan, "scale is nan", a->scale = NAN)                                                                       \
     X(scale_infinite, "scale is -inf", a->scale = -INFINITY)                                                           \
     X(no_such_variant, "no variant 77", a->variant = (enum kg_sdpa_variant)77)                                         \
-    X(scale_of_no_f8, "without f8", a->q_scale = some)                                                                 \
-    X(f8_unscaled, "without a scale", a->inputs = KG_PRECISION_F8; a->q_scale = a->k_scale = some)                     \
+    X(scale_of_no_bytes, "f32 inputs with scales", a->q_scale = some)                                                  \
+    X(f8_unscaled, "f8 inputs without a scale", a->inputs = KG_PRECISION_F8; a->q_scale = a->k_scale = some)           \
+    X(i8_unscaled, "i8 inputs without a scale", a->inputs = KG_PRECISION_I8; a->q_scale = a->v_scale = some)           \
     X(rows_overlap, "rows of y overlap", a->y_strides.row = DIM - 1)                                                   \
     X(heads_overlap, "rows of y overlap", a->y_strides.head = N_ROWS * DIM - 1)                                        \
     X(heads_are_one, "rows of y overlap", a->y_strides.head = 0)                                                       \
@@ -214,7 +215,8 @@ static void refused_quantisations(struct kg_record *rec, const void *arg) {
     static uint8_t bytes[N_ELEMS];
     float scales[4];
     const struct kg_sdpa_strides dense = kg_sdpa_dense(N_HEADS, N_ROWS, DIM);
-    const struct kg_sdpa_quantize_args good = { .x = some,
+    const struct kg_sdpa_quantize_args good = { .output = KG_PRECISION_F8,
+                                                .x = some,
                                                 .y = bytes,
                                                 .x_strides = dense,
                                                 .y_strides = dense,
@@ -223,8 +225,9 @@ static void refused_quantisations(struct kg_record *rec, const void *arg) {
                                                 .n_heads = N_HEADS,
                                                 .n_rows = N_ROWS,
                                                 .head_dim = DIM };
-    struct kg_sdpa_quantize_args wrong[] = { good, good, good, good, good, good };
-    const char *const says[] = { "x or y", "x or y", "scale", "head size 0", "overlap", "of x are out of range" };
+    struct kg_sdpa_quantize_args wrong[] = { good, good, good, good, good, good, good };
+    const char *const says[] = { "x or y",       "x or y", "scale", "head size 0", "overlap", "of x are out of range",
+                                 "output is f16" };
     struct kg_error err;
     wrong[0].x = NULL;
     wrong[1].y = NULL;
@@ -232,6 +235,7 @@ static void refused_quantisations(struct kg_record *rec, const void *arg) {
     wrong[3].head_dim = 0;
     wrong[4].y_strides.row = 1;
     wrong[5].x_strides.head = UINT64_MAX;
+    wrong[6].output = KG_PRECISION_F16;
     kg_must(kg_cpu_sdpa_quantize(NULL, &good, &err), &err);
     for (size_t i = 0; i < KG_COUNT_OF(wrong); i++) {
         ck_assert_int_eq(kg_cpu_sdpa_quantize(NULL, &wrong[i], &err), KG_ERR_USAGE);

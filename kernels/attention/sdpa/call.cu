@@ -8,7 +8,7 @@ constexpr uint32_t MAX_HEAD_DIM = 128;
 constexpr double LOG2_E = 1.4426950408889634;
 
 static uint32_t input_bytes(const struct kg_sdpa_args *a) {
-    return a->inputs == KG_PRECISION_F8 ? 1 : sizeof(__half);
+    return (uint32_t)kg_precision_bytes(a->inputs);
 }
 
 /* Whether every stride is good, in elements of so many bytes, but for those of a dimension of one entry: they are not
@@ -59,7 +59,7 @@ struct call_params call_params_make(const struct kg_sdpa_args *a, uint32_t tile_
 
 enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_args *a, uint32_t tile_rows,
                                   uint32_t box_keys, struct kg_error *err) {
-    const uint32_t bytes = input_bytes(a), box_bytes = bytes == 1 ? (uint32_t)e4m3_row_bytes((int)a->head_dim) : 128;
+    const uint32_t bytes = input_bytes(a), box_bytes = bytes == 1 ? (uint32_t)narrow_row_bytes((int)a->head_dim) : 128;
     const auto make = [=](CUtensorMap *map, const void *data, const struct kg_sdpa_strides &strides, uint32_t n_heads,
                           uint32_t n_rows, uint32_t box_rows, const char *what) {
         const kg_tensor_extent extent = { data,        strides, a->n_batch, n_heads,  n_rows,

@@ -10,8 +10,8 @@ namespace kg_sdpa {
 
 constexpr int ROWS = 64; /* queries of a warpgroup */
 
-/* Bytes of a row of queries, keys or values of E4M3 in shared memory, of kernels for so many dims. */
-constexpr int e4m3_row_bytes(int dims) {
+/* Bytes of a row of queries, keys or values of a byte in shared memory, of kernels for so many dims. */
+constexpr int narrow_row_bytes(int dims) {
     return dims <= 64 ? 64 : 128;
 }
 
@@ -20,7 +20,7 @@ struct call_params {
     __half *y;
     kg_sdpa_strides y_strides;
     const float *sinks;
-    const float *q_scale, *k_scale, *v_scale; /* of E4M3: of each batch entry and head */
+    const float *q_scale, *k_scale, *v_scale; /* of inputs of a byte: of each batch entry and head */
     int n_batch, n_heads, group;              /* group: query heads a key head */
     int n_queries, n_keys, head_dim;
     int n_row_tiles; /* of the queries of one head */
@@ -30,7 +30,7 @@ struct call_params {
     bool folded; /* a block takes the tile of queries as far from the end as its other one is from the beginning */
 };
 
-/* Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or e4m3_row_bytes. */
+/* Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or narrow_row_bytes. */
 struct tensor_maps {
     CUtensorMap q, k, v;
 };
@@ -44,14 +44,20 @@ struct call_params call_params_make(const struct kg_sdpa_args *args, uint32_t ti
 enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_args *args, uint32_t tile_rows,
                                   uint32_t box_keys, struct kg_error *err);
 
-/* launch(E4M3, DIMS) with constants: the call's inputs, and the least of 64, 96 and 128 that holds its head size. */
+/* launch(a value of the type of the call's inputs): __half, uint8_t (E4M3) or int8_t. */
+template <typename Launch> enum kg_status launch_inputs(const struct kg_sdpa_args *args, Launch launch) {
+    if (args->inputs == KG_PRECISION_F8) return launch(uint8_t());
+    if (args->inputs == KG_PRECISION_I8) return launch(int8_t());
+    return launch(__half());
+}
+
+/* launch(..., DIMS) with a constant more: the least of 64, 96 and 128 that holds the head size. */
 template <typename Launch> enum kg_status launch_for(const struct kg_sdpa_args *args, Launch launch) {
-    const auto of_inputs = [&](auto e4m3) {
-        if (args->head_dim <= 64) return launch(e4m3, std::integral_constant<int, 64>());
-        if (args->head_dim <= 96) return launch(e4m3, std::integral_constant<int, 96>());
-        return launch(e4m3, std::integral_constant<int, 128>());
-    };
-    return args->inputs == KG_PRECISION_F8 ? of_inputs(std::true_type()) : of_inputs(std::false_type());
+    return launch_inputs(args, [&](auto in) {
+        if (args->head_dim <= 64) return launch(in, std::integral_constant<int, 64>());
+        if (args->head_dim <= 96) return launch(in, std::integral_constant<int, 96>());
+        return launch(in, std::integral_constant<int, 128>());
+    });
 }
 
 /* The variant wgmma's kernel for small head sizes (wgmma_64.cu), and whether it is the faster one. */

@@ -9,7 +9,7 @@
  * relative to 0 where that is as good as relative to the part's largest score; values are summed by products whose left
  * operand, the weights rounded to f16, stays in registers. Products are exact, summed in float32.
  *
- * Inputs of E4M3 are as in wgmma.cu; after its softmax a warpgroup writes its values as halves, beside the other's.
+ * Inputs of a byte are as in wgmma.cu; after its softmax a warpgroup writes its values as halves, beside the other's.
  *
  * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows
  * (the first warps' to the first block), where all warps divide the columns among them. Parts are merged in their
@@ -30,19 +30,19 @@ namespace kg_sdpa {
 
 constexpr int KEYS = 128, SPLITS = 2, CLUSTER = 2, PARTS = SPLITS * CLUSTER, MAX_KEYS = PARTS * KEYS;
 
-template <bool E4M3, int DIMS> struct cluster_shape : tile_shape<E4M3, DIMS, KEYS> {
-    using tile = tile_shape<E4M3, DIMS, KEYS>;
+template <typename In, int DIMS> struct cluster_shape : tile_shape<In, DIMS, KEYS> {
+    using tile = tile_shape<In, DIMS, KEYS>;
     static constexpr int THREADS = SPLITS * 128;
     static constexpr int SETS = 4 / CLUSTER;          /* of 16 rows, that a block merges */
     static constexpr int SHARES = SPLITS * 4 / SETS;  /* warps that share a set */
     static constexpr int COLUMNS = DIMS / 8 / SHARES; /* eights of columns of a warp's share */
     static_assert(DIMS % (8 * SHARES) == 0, "shares are equal");
 
-    /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
+    /* Shared memory, in bytes from its beginning. FETCHED: values of a byte as they come. */
     static constexpr int Q_BYTES = tile::INPUT_PANELS * ROWS * tile::ROW_BYTES;
     static constexpr int VALUE_BYTES = 16 * DIMS * 4, SUM_BYTES = 16 * 8; /* of a set, of one part */
     static constexpr int K = Q_BYTES, V = K + SPLITS * tile::TILE_BYTES, FETCHED = V + SPLITS * tile::V_BYTES,
-                         PARTIAL = FETCHED + (E4M3 ? SPLITS * tile::TILE_BYTES : 0),
+                         PARTIAL = FETCHED + (tile::NARROW ? SPLITS * tile::TILE_BYTES : 0),
                          SUMS = PARTIAL + SETS * PARTS * VALUE_BYTES, Q_FULL = SUMS + SETS * PARTS * SUM_BYTES,
                          MERGE_FULL = Q_FULL + 8, K_FULL = MERGE_FULL + 8, V_FULL = K_FULL + 8 * SPLITS;
     static constexpr int BYTES = V_FULL + 8 * SPLITS + 1024; /* and to begin at a multiple of 1024 */
@@ -182,12 +182,12 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
 #pragma unroll
         for (int s = 0; s < SPLITS; s++)
             if (s < n)
-                fetch(&p.v, (Shape::E4M3 ? Shape::FETCHED : Shape::V) + s * Shape::TILE_BYTES, KEYS,
+                fetch(&p.v, (Shape::NARROW ? Shape::FETCHED : Shape::V) + s * Shape::TILE_BYTES, KEYS,
                       Shape::V_FULL + 8 * s, block_key + s * KEYS, kv_head);
     }
 
     float unit = 1; /* of the values */
-    if (Shape::E4M3) {
+    if (Shape::NARROW) {
         kg_dependency_wait();
         const int kv_plane = batch * (p.n_heads / p.group) + kv_head;
         scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
@@ -206,6 +206,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
         kg_mbarrier_wait(shared + Shape::K_FULL + 8 * split, 0);
         begin_scores<Shape, ROWS>(score, q, k);
         kg_wgmma_wait<0>();
+        finish_scores<Shape>(score);
         if (key < keys.all_begin || key + KEYS > keys.all_end) {
             int first_key[2], last_key[2];
             row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
@@ -213,8 +214,8 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
         }
         softmax(sums, score, weight, scale);
         kg_mbarrier_wait(shared + Shape::V_FULL + 8 * split, 0);
-        if (Shape::E4M3) {
-            e4m3_place<Shape::ROW_BYTES>(lane).template convert<Shape, 4, KEYS / 8 / 4>(
+        if (Shape::NARROW) {
+            narrow_place<Shape::ROW_BYTES>(lane).template convert<Shape, 4, KEYS / 8 / 4>(
                 shared + Shape::FETCHED + split * Shape::TILE_BYTES, shared + Shape::V + split * Shape::V_BYTES, warp);
             kg_barrier_sync(1 + split, 128); /* all of the tile is visible */
         }
@@ -279,5 +280,6 @@ const char *kg_sdpa_cluster_refuses(const struct kg_cuda_backend *cuda, const st
 enum kg_status kg_sdpa_cluster_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                       struct kg_error *err) {
     using namespace kg_sdpa;
-    return launch_for(args, [=](auto e4m3, auto dims) { return launch<cluster_shape<e4m3, dims>>(cuda, args, err); });
+    return launch_for(args,
+                      [=](auto in, auto dims) { return launch<cluster_shape<decltype(in), dims>>(cuda, args, err); });
 }

@@ -36,7 +36,7 @@ static const struct variant VARIANTS[] = {
 
 /* Why no variant may have the call, as text, or NULL. */
 static const char *refuses_any(const struct kg_sdpa_args *args) {
-    if (args->inputs == KG_PRECISION_F32) return "inputs are f32, not f16 or f8";
+    if (args->inputs == KG_PRECISION_F32) return "inputs are f32, not f16, f8 or i8";
     if (args->output != KG_PRECISION_F16) return "the output is not f16";
     return NULL;
 }

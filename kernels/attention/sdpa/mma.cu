@@ -7,9 +7,9 @@
  *
  * Products are exact and summed in float32 by mma (16 x 8 x 16); softmax is online in float32; weights, at most 1, are
  * rounded to f16 for the product with the values; the result is rounded once.
- * f8: E4M3 becomes f16 in registers, exactly. A matrix load gives a lane 4 neighbouring dims of a key: two registers of
- * a product over dims in an order that q has too. Of the values, transposed, it gives 2 neighbouring dims of 2 keys,
- * which become the operands of an even and an odd tile of dims.
+ * f8, i8: bytes become f16 in registers, exactly. A matrix load gives a lane 4 neighbouring dims of a key: two
+ * registers of a product over dims in an order that q has too. Of the values, transposed, it gives 2 neighbouring dims
+ * of 2 keys, which become the operands of an even and an odd tile of dims.
  *
  * Rows in shared memory are padded by 16 bytes: the 8 rows of a matrix meet different banks. Causal blocks with many
  * keys come first. Tiles that every row of a warp sees whole are not masked. */
@@ -34,12 +34,11 @@ struct mma_params : call_params {
     struct kg_sdpa_args args;
 };
 
-template <bool E4M3, int DIMS_, int ROW_TILES_> struct mma_shared {
-    using T = std::conditional_t<E4M3, uint8_t, __half>;
+template <typename T, int DIMS_, int ROW_TILES_> struct mma_shared {
     static constexpr int DIMS = DIMS_, ROW_TILES = ROW_TILES_, WARP_ROWS = ROW_TILES * 16;
     static constexpr int QUERIES = N_WARPS * WARP_ROWS;
     static constexpr int KEYS = ROW_TILES > 1 && DIMS > 64 ? 32 : 64; /* of a tile: their scores fit the registers */
-    static constexpr bool Q_IN_REGISTERS = ROW_TILES * DIMS <= 128;
+    static constexpr bool Q_IN_REGISTERS = ROW_TILES * DIMS <= 128 && !std::is_same_v<T, int8_t>;
     static constexpr int STEPS = DIMS / 16;
     static constexpr int Q_ROW = DIMS + PAD_BYTES / 2, KV_ROW = DIMS + PAD_BYTES / (int)sizeof(T); /* elements */
     T k[2][KEYS][KV_ROW], v[2][KEYS][KV_ROW];
@@ -59,7 +58,8 @@ __device__ __forceinline__ void copy_tile(T (&to)[KEYS][ROW], const T *from, uin
     }
 }
 
-/* The block's queries as f16, signs flipped if the scale is negative; f8 in the order of dims in which keys are read.
+/* The block's queries as f16, signs flipped if the scale is negative; bytes in the order of dims in which keys are
+ * read.
  */
 template <int DIMS, typename T, int QUERIES, int ROW>
 __device__ __forceinline__ void load_queries(__half (&to)[QUERIES][ROW], const T *from, uint64_t stride, int n_valid,
@@ -73,10 +73,10 @@ __device__ __forceinline__ void load_queries(__half (&to)[QUERIES][ROW], const T
         if constexpr (sizeof(T) == sizeof(__half)) {
             *place = make_uint4(x.x ^ flip, x.y ^ flip, x.z ^ flip, x.w ^ flip);
         } else {
-            place[0] = make_uint4(halves_of_low(x.x) ^ flip, halves_of_low(x.y) ^ flip, halves_of_low(x.z) ^ flip,
-                                  halves_of_low(x.w) ^ flip);
-            place[1] = make_uint4(halves_of_high(x.x) ^ flip, halves_of_high(x.y) ^ flip, halves_of_high(x.z) ^ flip,
-                                  halves_of_high(x.w) ^ flip);
+            place[0] = make_uint4(halves_of_low<T>(x.x) ^ flip, halves_of_low<T>(x.y) ^ flip,
+                                  halves_of_low<T>(x.z) ^ flip, halves_of_low<T>(x.w) ^ flip);
+            place[1] = make_uint4(halves_of_high<T>(x.x) ^ flip, halves_of_high<T>(x.y) ^ flip,
+                                  halves_of_high<T>(x.z) ^ flip, halves_of_high<T>(x.w) ^ flip);
         }
     }
 }
@@ -108,7 +108,8 @@ __device__ __forceinline__ void load_key_tiles(unsigned (&b)[2][2][2], const T (
         unsigned r[4];
         kg_load_matrices_at(r, kg_shared_address(&keys[lane / 16 * 8 + lane % 8][dim + lane / 8 % 2 * 16]));
 #pragma unroll
-        for (int i = 0; i < 4; i++) b[i / 2][i % 2][0] = halves_of_low(r[i]), b[i / 2][i % 2][1] = halves_of_high(r[i]);
+        for (int i = 0; i < 4; i++)
+            b[i / 2][i % 2][0] = halves_of_low<T>(r[i]), b[i / 2][i % 2][1] = halves_of_high<T>(r[i]);
     }
 }
 
@@ -129,7 +130,7 @@ __device__ __forceinline__ void load_value_tiles(unsigned (&b)[4][2], const T (*
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* a lane has (key, dim), (key, dim + 1), (key + 1, dim), (key + 1, dim + 1) */
             const unsigned pairs = __byte_perm(r[i], 0, 0x3120);
-            b[i / 2 * 2][i % 2] = halves_of_low(pairs), b[i / 2 * 2 + 1][i % 2] = halves_of_high(pairs);
+            b[i / 2 * 2][i % 2] = halves_of_low<T>(pairs), b[i / 2 * 2 + 1][i % 2] = halves_of_high<T>(pairs);
         }
     }
 }
@@ -186,7 +187,7 @@ __device__ __forceinline__ void add_values(float (&value)[ROW_TILES][Shared::DIM
         }
 }
 
-/* store_rows of values of E4M3: tiles of the even dims of 16 alternate with those of the odd ones. */
+/* store_rows of values of a byte: tiles of the even dims of 16 alternate with those of the odd ones. */
 template <int N>
 __device__ __forceinline__ void store_even_odd(__half *y, uint64_t row_stride, int row, int n_rows, int head_dim,
                                                const float (&value)[N]) {
@@ -203,10 +204,10 @@ __device__ __forceinline__ void store_even_odd(__half *y, uint64_t row_stride, i
 }
 
 /* Grid: the call's tiles of queries (work_item). */
-template <bool E4M3, int DIMS, int ROW_TILES>
+template <typename T, int DIMS, int ROW_TILES>
 __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_constant__ mma_params p) {
-    using shared_t = mma_shared<E4M3, DIMS, ROW_TILES>;
-    using T = typename shared_t::T;
+    using shared_t = mma_shared<T, DIMS, ROW_TILES>;
+    constexpr bool NARROW = sizeof(T) == 1;
     constexpr int KEYS = shared_t::KEYS, WARP_ROWS = shared_t::WARP_ROWS;
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_constant__ mm
     load_queries<DIMS>(shared.q, q_rows + item.first * a.q_strides.row, a.q_strides.row, p.n_queries - item.first,
                        p.head_dim, kg_sdpa_mma::sign_flip(p.scale));
     float scale = fabsf(p.scale), unit = 1; /* of scores in powers of two, and of values */
-    if (E4M3) scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
+    if (NARROW) scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
     scale = fmaxf(scale, FLT_MIN);
 
     const key_range mine(p, first, WARP_ROWS);
@@ -276,16 +277,16 @@ __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_constant__ mm
             unit * row_share(sums[tile].reference[1], row_weight(sums[tile].weight[1]), scale, sink)
         };
         scale_rows(value[tile], share);
-        if constexpr (E4M3) store_even_odd(y, p.y_strides.row, row, p.n_queries, p.head_dim, value[tile]);
+        if constexpr (NARROW) store_even_odd(y, p.y_strides.row, row, p.n_queries, p.head_dim, value[tile]);
         else store_rows(y, p.y_strides.row, row, p.n_queries, p.head_dim, value[tile]);
     }
 }
 
-template <bool E4M3, int DIMS, int ROW_TILES>
+template <typename T, int DIMS, int ROW_TILES>
 enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args, struct kg_error *err) {
-    using shared_t = mma_shared<E4M3, DIMS, ROW_TILES>;
+    using shared_t = mma_shared<T, DIMS, ROW_TILES>;
     const mma_params p = { call_params_make(args, shared_t::QUERIES), *args };
-    return kg_launch_dependent(cuda, mma_kernel<E4M3, DIMS, ROW_TILES>, dim3(p.n_batch * p.n_heads * p.n_row_tiles),
+    return kg_launch_dependent(cuda, mma_kernel<T, DIMS, ROW_TILES>, dim3(p.n_batch * p.n_heads * p.n_row_tiles),
                                THREADS, p, "sdpa (mma)", err, sizeof(shared_t));
 }
 
@@ -306,7 +307,7 @@ enum kg_status kg_sdpa_mma_launch(const struct kg_cuda_backend *cuda, const stru
     /* Where 128 queries a block give every multiprocessor two blocks, keys are read half as often as with 64. */
     const bool many =
         (uint64_t)args->n_batch * args->n_heads * kg_blocks_for(args->n_queries, 128) >= 2 * (uint64_t)cuda->n_sms;
-    return launch_for(args, [=](auto e4m3, auto dims) {
-        return many ? launch<e4m3, dims, 2>(cuda, args, err) : launch<e4m3, dims, 1>(cuda, args, err);
+    return launch_for(args, [=](auto in, auto dims) {
+        return many ? launch<decltype(in), dims, 2>(cuda, args, err) : launch<decltype(in), dims, 1>(cuda, args, err);
     });
 }

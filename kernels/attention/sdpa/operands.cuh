@@ -1,4 +1,4 @@
-/* E4M3 as f16 for the sdpa variants by mma.sync, and split's exponentials and scale of the scores.
+/* E4M3 and int8 as f16 for the sdpa variants by mma.sync, and split's exponentials and scale of the scores.
  *
  * Scores stay as the products q . k give them; their scale, times log2 e and the scales of q and k, is a factor c > 0
  * of the exponent: a weight is 2^(c s - c m). A negative scale flips the signs of q instead; one of 0 is the smallest
@@ -20,14 +20,17 @@ using kg_sdpa::refuses_operands;
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
-/* Two E4M3 of the low or the high half of a word, exactly, as f16: the lower byte in the lower half. */
-__device__ __forceinline__ unsigned halves_of_low(unsigned word) {
+/* Two numbers of the low or the high half of a word, E4M3 (T = uint8_t) or int8, exactly, as f16: the lower byte in the
+ * lower half. */
+template <typename T> __device__ __forceinline__ unsigned halves_of_low(unsigned word) {
+    if constexpr (std::is_same_v<T, int8_t>) return kg_halves_of_s8<0x4140>(word);
     const __half2_raw pair = __nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)(word & 0xFFFF), __NV_E4M3);
     return (unsigned)pair.x | (unsigned)pair.y << 16;
 }
 
-__device__ __forceinline__ unsigned halves_of_high(unsigned word) {
-    return halves_of_low(word >> 16);
+template <typename T> __device__ __forceinline__ unsigned halves_of_high(unsigned word) {
+    if constexpr (std::is_same_v<T, int8_t>) return kg_halves_of_s8<0x4342>(word);
+    return halves_of_low<T>(word >> 16);
 }
 
 /* The exponent of the largest score, finite even where nothing has been seen (-inf). */

@@ -5,9 +5,10 @@
  *
  * Threads to data: a block is WARPS warps, a warp a query. The queries of a block share a KV head: query `item` of it
  * is row item / group of head item % group, so that grouped heads of a single row fill a block as well as many rows do.
- * Keys and values come in tiles of 32, staged in shared memory as halves (E4M3 numbers are halves without their scale).
- * Lane l has the score of key l, by a product over the whole head; the weights then go round by shuffles, and the lane
- * sums dimensions l, l + 32, ... of the values. Rows of keys are an odd number of words apart: 32 lanes, 32 banks.
+ * Keys and values come in tiles of 32, staged in shared memory as halves (E4M3 and int8 numbers are halves without
+ * their scale). Lane l has the score of key l, by a product over the whole head; the weights then go round by shuffles,
+ * and the lane sums dimensions l, l + 32, ... of the values. Rows of keys are an odd number of words apart: 32 lanes,
+ * 32 banks.
  *
  * Numerics: float32 in one order a shape: each score a chain of head_dim fused products, the maximum and the weights'
  * sum a butterfly over the tile, values in the order of keys. Only keys that the query sees are summed, whatever lies
@@ -34,6 +35,10 @@ static __device__ __forceinline__ __half to_half(__half x) {
 
 static __device__ __forceinline__ __half to_half(uint8_t e4m3) {
     return __half(__nv_cvt_fp8_to_halfraw(e4m3, __NV_E4M3));
+}
+
+static __device__ __forceinline__ __half to_half(int8_t x) {
+    return __short2half_rn(x);
 }
 
 /* Rows [begin, begin + KEYS) of a head to shared memory, `pitch` halves apart; those from `end` on become zeros, and so
@@ -165,7 +170,8 @@ template <typename T> static void launch(cudaStream_t stream, const struct kg_sd
 
 enum kg_status kg_sdpa_scalar_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                      struct kg_error *err) {
-    if (args->inputs == KG_PRECISION_F8) launch<uint8_t>(cuda->stream, args);
-    else launch<__half>(cuda->stream, args);
-    return kg_cuda_launched(err, "sdpa scalar");
+    return kg_sdpa::launch_inputs(args, [=](auto in) {
+        launch<decltype(in)>(cuda->stream, args);
+        return kg_cuda_launched(err, "sdpa scalar");
+    });
 }

@@ -207,8 +207,7 @@ const char *kg_sdpa_split_refuses(const struct kg_cuda_backend *cuda, const stru
 enum kg_status kg_sdpa_split_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                     struct kg_error *err) {
     const split_call call = { args, NULL, 0 };
-    if (args->inputs == KG_PRECISION_F8) return launch_dims<uint8_t, false>(cuda, call, err);
-    return launch_dims<__half, false>(cuda, call, err);
+    return kg_sdpa::launch_inputs(args, [&](auto in) { return launch_dims<decltype(in), false>(cuda, call, err); });
 }
 
 enum kg_status kg_sdpa_mma::decode_split(const struct kg_cuda_backend *cuda, const split_call &call,

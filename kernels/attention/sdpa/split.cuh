@@ -79,7 +79,7 @@ template <typename T> __device__ __forceinline__ void step_of(unsigned (&r)[2], 
     if constexpr (sizeof(T) == sizeof(__half)) {
         r[0] = row[2 * s], r[1] = row[2 * s + 1];
     } else {
-        r[0] = halves_of_low(row[s]), r[1] = halves_of_high(row[s]);
+        r[0] = halves_of_low<T>(row[s]), r[1] = halves_of_high<T>(row[s]);
     }
 }
 
@@ -97,7 +97,7 @@ __device__ __forceinline__ void values_of(unsigned (&a)[4], const unsigned (&v)[
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const unsigned pairs = __byte_perm(v[2 * half][word], v[2 * half + 1][word], m % 2 ? 0x7362 : 0x5140);
-            a[2 * half] = halves_of_low(pairs), a[2 * half + 1] = halves_of_high(pairs);
+            a[2 * half] = halves_of_low<T>(pairs), a[2 * half + 1] = halves_of_high<T>(pairs);
         }
     }
 }

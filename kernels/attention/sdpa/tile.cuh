@@ -1,12 +1,13 @@
 /* Tiles of queries, keys and values in shared memory, as a warpgroup of the Hopper variants uses them: the size of
  * rows, places in a ring, scores and sums of values by products.
  *
- * Rows of halves are in panels of 64 dims, 128 bytes a row, those of E4M3 inputs in one panel. Scores of E4M3 are made
- * by products of E4M3; values of E4M3 become halves (e4m3.cuh) for products with weights in f16. */
+ * Rows of halves are in panels of 64 dims, 128 bytes a row, those of inputs of a byte (E4M3 or int8) in one panel.
+ * Scores of bytes are made by products of bytes; values of bytes become halves (narrow.cuh) for products with weights
+ * in f16. */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_TILE_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_TILE_CUH
 
-#include "kernels/attention/sdpa/e4m3.cuh"
+#include "kernels/attention/sdpa/narrow.cuh"
 #include "kernels/attention/sdpa/fragment.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/tma.cuh"
@@ -15,10 +16,11 @@
 namespace kg_sdpa {
 
 /* TILE_BYTES: of keys, or of values as copies leave them; V_BYTES: of values that products read. */
-template <bool E4M3_, int DIMS_, int KEYS_> struct tile_shape {
-    static constexpr bool E4M3 = E4M3_;
+template <typename In_, int DIMS_, int KEYS_> struct tile_shape {
+    using In = In_;
+    static constexpr bool NARROW = sizeof(In) == 1;
     static constexpr int DIMS = DIMS_, KEYS = KEYS_, PANELS = (DIMS + 63) / 64;
-    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128, INPUT_PANELS = E4M3 ? 1 : PANELS;
+    static constexpr int ROW_BYTES = NARROW ? narrow_row_bytes(DIMS) : 128, INPUT_PANELS = NARROW ? 1 : PANELS;
     static constexpr int TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES, V_BYTES = PANELS * KEYS * 128;
     static_assert(TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
 };
@@ -53,14 +55,32 @@ template <int STAGES> struct ring_place {
     }
 };
 
+/* score (add: +=) a step of 32 dims of the product. Of int8 the sums are integers, in the registers of the scores,
+ * until finish_scores. */
+template <typename Shape>
+static __device__ __forceinline__ void add_byte_products(float (&score)[Shape::KEYS / 2], uint64_t q, uint64_t k,
+                                                         bool add) {
+    if constexpr (std::is_same_v<typename Shape::In, int8_t>) kg_wgmma<Shape::KEYS>::shared_s8(score, q, k, add);
+    else kg_wgmma<Shape::KEYS>::shared_e4m3(score, q, k, add);
+}
+
+/* After the wait for them: sums of at most 128 products of int8 are below 2^21, floats exactly. */
+template <typename Shape> static __device__ __forceinline__ void finish_scores(float (&score)[Shape::KEYS / 2]) {
+    if constexpr (std::is_same_v<typename Shape::In, int8_t>) {
+        kg_pin(score); /* not before the wait */
+#pragma unroll
+        for (int i = 0; i < Shape::KEYS / 2; i++) score[i] = __int2float_rn(__float_as_int(score[i]));
+    }
+}
+
 /* Begins score = q k^T; q (a tile of Q_ROWS rows) and k: matrix descriptors. */
 template <typename Shape, int Q_ROWS>
 static __device__ __forceinline__ void begin_scores(float (&score)[Shape::KEYS / 2], uint64_t q, uint64_t k) {
     constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS;
     kg_wgmma_fence();
-    if constexpr (Shape::E4M3) {
+    if constexpr (Shape::NARROW) {
 #pragma unroll
-        for (int i = 0; i < DIMS / 32; i++) kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
+        for (int i = 0; i < DIMS / 32; i++) add_byte_products<Shape>(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
     } else {
 #pragma unroll
         for (int i = 0; i < DIMS / 16; i++)

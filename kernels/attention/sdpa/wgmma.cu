@@ -8,10 +8,10 @@
  * shared memory, softmax in registers, values by a product whose left operand, the weights rounded to f16, stays in
  * registers. Products are exact, summed in float32.
  *
- * Inputs of E4M3: scores are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores of normal
- * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values
- * of the result's. Copies leave values in a separate ring, from which the last warpgroup's other warps write them
- * as halves to the ring that products read (e4m3.cuh).
+ * Inputs of a byte: scores of E4M3 are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores
+ * of normal queries and keys are off by 1e-4; those of int8 are exact sums of integers. The head's scales of queries
+ * and keys are part of the scores' scale, that of values of the result's. Copies leave values in a separate ring, from
+ * which the last warpgroup's other warps write them as halves to the ring that products read (narrow.cuh).
  *
  * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest
  * score of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's
@@ -28,38 +28,40 @@ KG_PRELOADED(sdpa_wgmma, KG_SOME_PROMPTS)
 
 namespace kg_sdpa {
 
-/* Of FP16 at 128 dims 128 keys take too many registers. */
-template <bool E4M3, int DIMS> using wgmma_tile = tile_shape<E4M3, DIMS, (!E4M3 && DIMS > 96) ? 112 : 128>;
+/* 128 keys take too many registers of FP16 at 128 dims, and of int8, whose scores are converted, at fewer. */
+template <typename In, int DIMS>
+constexpr bool LESS_KEYS = std::is_same_v<In, int8_t> ? DIMS <= 96 : sizeof(In) > 1 && DIMS > 96;
+template <typename In, int DIMS> using wgmma_tile = tile_shape<In, DIMS, LESS_KEYS<In, DIMS> ? 112 : 128>;
 
-template <bool E4M3, int DIMS> struct wgmma_shape : wgmma_tile<E4M3, DIMS> {
-    using tile = wgmma_tile<E4M3, DIMS>;
+template <typename In, int DIMS> struct wgmma_shape : wgmma_tile<In, DIMS> {
+    using tile = wgmma_tile<In, DIMS>;
     /* Stages: of the rings of keys and of values as they come; V_STAGES: of values that products read. */
     static constexpr bool LARGE = DIMS > 64;
-    static constexpr int STAGES = LARGE ? 2 : 4, V_STAGES = E4M3 && LARGE ? 3 : STAGES,
-                         Q_STAGES = E4M3 && LARGE ? 2 : 1;
+    static constexpr int STAGES = LARGE ? 2 : 4, V_STAGES = tile::NARROW && LARGE ? 3 : STAGES,
+                         Q_STAGES = tile::NARROW && LARGE ? 2 : 1;
     static constexpr int WORKERS = 2, QUERIES = WORKERS * ROWS, THREADS = (WORKERS + 1) * 128;
-    static constexpr int CONVERTERS = E4M3 ? 3 : 0; /* warps */
+    static constexpr int CONVERTERS = tile::NARROW ? 3 : 0; /* warps */
 
-    /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
+    /* Shared memory, in bytes from its beginning. FETCHED: values of a byte as they come. */
     static constexpr int Q_BYTES = tile::INPUT_PANELS * QUERIES * tile::ROW_BYTES;
     static constexpr int K = Q_STAGES * Q_BYTES, V = K + STAGES * tile::TILE_BYTES,
                          FETCHED = V + V_STAGES * tile::V_BYTES,
-                         Q_FULL = FETCHED + (E4M3 ? STAGES * tile::TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8 * Q_STAGES,
-                         K_FULL = Q_EMPTY + 8 * Q_STAGES, K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES,
-                         V_EMPTY = V_FULL + 8 * V_STAGES, FETCHED_FULL = V_EMPTY + 8 * V_STAGES,
-                         FETCHED_EMPTY = FETCHED_FULL + 8 * STAGES;
+                         Q_FULL = FETCHED + (tile::NARROW ? STAGES * tile::TILE_BYTES : 0),
+                         Q_EMPTY = Q_FULL + 8 * Q_STAGES, K_FULL = Q_EMPTY + 8 * Q_STAGES,
+                         K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES, V_EMPTY = V_FULL + 8 * V_STAGES,
+                         FETCHED_FULL = V_EMPTY + 8 * V_STAGES, FETCHED_EMPTY = FETCHED_FULL + 8 * STAGES;
     static constexpr int BYTES = FETCHED_EMPTY + 8 * STAGES + 1024; /* and to begin at a multiple of 1024 */
-    static_assert(E4M3 || V_STAGES == STAGES, "nothing is between the copies and the products");
+    static_assert(tile::NARROW || V_STAGES == STAGES, "nothing is between the copies and the products");
 
     /* Registers of a thread: the launch's 168 a thread are dealt out anew. */
-    static constexpr int FETCH_REGISTERS = E4M3 ? 40 : 24, WORKER_REGISTERS = E4M3 ? 232 : 240;
+    static constexpr int FETCH_REGISTERS = tile::NARROW ? 40 : 24, WORKER_REGISTERS = tile::NARROW ? 232 : 240;
     static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
 };
 
 /* The thread that fetches. */
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
     constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
-    ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of E4M3 to a separate ring */
+    ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of a byte to a separate ring */
     ring_place<Shape::Q_STAGES> q_at;
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
     for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
@@ -90,16 +92,16 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
         for (int tile = item.tile_end; tile >= item.tile_begin; tile--) { /* values one tile behind the keys */
             if (tile > item.tile_begin) fetch_tile(&p.k, k_at, Shape::K, Shape::K_FULL, Shape::K_EMPTY, tile - 1);
             if (tile == item.tile_end) continue;
-            if (Shape::E4M3) fetch_tile(&p.v, v_at, Shape::FETCHED, Shape::FETCHED_FULL, Shape::FETCHED_EMPTY, tile);
+            if (Shape::NARROW) fetch_tile(&p.v, v_at, Shape::FETCHED, Shape::FETCHED_FULL, Shape::FETCHED_EMPTY, tile);
             else fetch_tile(&p.v, v_at, Shape::V, Shape::V_FULL, Shape::V_EMPTY, tile);
         }
     }
 }
 
-/* Warp `warp` of those that write fetched values of E4M3 as halves: a strip of rows after another. */
+/* Warp `warp` of those that write fetched values of a byte as halves: a strip of rows after another. */
 template <typename Shape>
 static __device__ __forceinline__ void convert(const hopper_params &p, unsigned shared, int warp) {
-    const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
+    const narrow_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
     ring_place<Shape::STAGES> from_at;
     ring_place<Shape::V_STAGES> to_at;
@@ -188,6 +190,7 @@ template <typename Shape> struct worker {
         let_other_issue();
         kg_wgmma_wait<1>(); /* the scores */
         release_keys();
+        finish_scores<Shape>(score);
         mask(tile);
         bool good_rows[2];
         const bool good = try_weights(sums, score, fresh, scale, good_rows);
@@ -197,7 +200,7 @@ template <typename Shape> struct worker {
     }
 
     /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of
-     * E4M3, queries' and keys', which may still be loading. */
+     * a byte, queries' and keys', which may still be loading. */
     __device__ __forceinline__ void run_tiles(int begin, int end, const float (&head_scales)[2]) {
         unsigned even[KEYS / 4], odd[KEYS / 4];
         float shrink[2];
@@ -208,6 +211,7 @@ template <typename Shape> struct worker {
         let_other_issue();
         kg_wgmma_wait<0>();
         release_keys();
+        finish_scores<Shape>(score);
         scale = p.scale * (head_scales[0] * head_scales[1]);
         mask(tile);
         softmax_exact(sums, score, even, shrink, scale, { false, false });
@@ -236,7 +240,7 @@ template <typename Shape> struct worker {
         kg_make_opaque(w); /* computed again after the tiles: it would take their registers */
         const work_item<Shape> item(p, w);
         float unit = 1; /* of the values */
-        if (Shape::E4M3) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
+        if (Shape::NARROW) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
         const float sink = p.sinks ? p.sinks[item.head] * LOG2_E : -CUDART_INF_F;
         return { p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head,
                  item.first + index * ROWS + warp * 16 + lane / 4,
@@ -247,13 +251,13 @@ template <typename Shape> struct worker {
     __device__ __forceinline__ void run() {
         const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
         if (index == 1) let_other_issue();
-        if (Shape::E4M3) kg_dependency_wait(); /* for the heads' scales */
+        if (Shape::NARROW) kg_dependency_wait(); /* for the heads' scales */
         for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
             const work_item<Shape> item(p, w);
             first = item.first + index * ROWS;
             sums.clear();
             float head_scales[2] = { 1, 1 };
-            if (Shape::E4M3) {
+            if (Shape::NARROW) {
                 const int plane = item.batch * p.n_heads + item.head;
                 head_scales[0] = p.q_scale[plane], head_scales[1] = p.k_scale[plane / p.group];
             }
@@ -292,11 +296,11 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
         for (int i = 0; i < Shape::STAGES; i++) {
             kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
             kg_mbarrier_init(shared + Shape::K_EMPTY + 8 * i, WORKER_WARPS);
-            if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
-            if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
+            if (Shape::NARROW) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+            if (Shape::NARROW) kg_mbarrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
         }
         for (int i = 0; i < Shape::V_STAGES; i++) {
-            kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::NARROW ? Shape::CONVERTERS : 1);
             kg_mbarrier_init(shared + Shape::V_EMPTY + 8 * i, WORKER_WARPS);
         }
         kg_mbarrier_init_fence();
@@ -309,7 +313,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
             kg_dependency_wait(); /* and so, by its data, does every worker */
             fetch<Shape>(p, shared);
         }
-        if (Shape::E4M3 && threadIdx.x >= FETCHER + 32)
+        if (Shape::NARROW && threadIdx.x >= FETCHER + 32)
             convert<Shape>(p, shared, (int)threadIdx.x / 32 - FETCHER / 32 - 1);
     } else {
         kg_registers_increase<Shape::WORKER_REGISTERS>();
@@ -335,5 +339,6 @@ enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const st
                                     struct kg_error *err) {
     using namespace kg_sdpa;
     if (wgmma_64_suits(args)) return wgmma_64_launch(cuda, args, err);
-    return launch_for(args, [=](auto e4m3, auto dims) { return launch<wgmma_shape<e4m3, dims>>(cuda, args, err); });
+    return launch_for(args,
+                      [=](auto in, auto dims) { return launch<wgmma_shape<decltype(in), dims>>(cuda, args, err); });
 }

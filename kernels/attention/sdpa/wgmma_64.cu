@@ -10,7 +10,7 @@
  * causal ones longest first. Group 0 has the later queries, and so no fewer keys.
  *
  * Left operands of products, the queries and the weights rounded to f16, are in registers; products are exact, summed
- * in float32. Inputs of E4M3 are as in wgmma.cu: scores by products of E4M3 (queries in shared memory, for want of
+ * in float32. Inputs of a byte are as in wgmma.cu: scores by products of bytes (queries in shared memory, for want of
  * registers), values written as halves to the ring that products read, by two warps a part beside the four warpgroups.
  *
  * Weights are relative to the largest score of the part's first tile; where that would take one out of f16's range, the
@@ -34,15 +34,15 @@ static_assert(STAGES == 4, "the loop over a ring's places is written out");
  * bytes, those of a warpgroup side by side: its values of half of the columns, then its sums. */
 constexpr int VECTOR_BYTES = 128 * 16, VALUE_VECTORS = DIMS / 16, EXCHANGE_BYTES = (VALUE_VECTORS + 1) * VECTOR_BYTES,
               RINGS = PARTS * STAGES;
-template <bool E4M3> struct wgmma_64_shape : tile_shape<E4M3, DIMS, KEYS> {
-    using tile = tile_shape<E4M3, DIMS, KEYS>;
-    static constexpr int CONVERTERS = E4M3 ? 2 : 0; /* warps a part */
+template <typename In> struct wgmma_64_shape : tile_shape<In, DIMS, KEYS> {
+    using tile = tile_shape<In, DIMS, KEYS>;
+    static constexpr int CONVERTERS = tile::NARROW ? 2 : 0; /* warps a part */
     static constexpr int THREADS = WORKERS * 128 + PARTS * CONVERTERS * 32;
-    /* Of E4M3, whose queries stay in shared memory: the launch's 96 a thread are dealt out anew. */
+    /* Of a byte, whose queries stay in shared memory: the launch's 96 a thread are dealt out anew. */
     static constexpr int WORKER_REGISTERS = 112, CONVERTER_REGISTERS = 32;
     static constexpr int Q_BYTES = GROUPS * ROWS * tile::ROW_BYTES;
     static constexpr int K = Q_BYTES, V = K + RINGS * tile::TILE_BYTES, FETCHED = V + RINGS * tile::V_BYTES,
-                         EXCHANGE = FETCHED + (E4M3 ? RINGS * tile::TILE_BYTES : 0),
+                         EXCHANGE = FETCHED + (tile::NARROW ? RINGS * tile::TILE_BYTES : 0),
                          Q_FULL = EXCHANGE + WORKERS * EXCHANGE_BYTES, K_FULL = Q_FULL + 8, V_FULL = K_FULL + 8 * RINGS,
                          FETCHED_FULL = V_FULL + 8 * RINGS,
                          EMPTY = FETCHED_FULL + 8 * RINGS, /* by groups, parts, stages */
@@ -83,9 +83,9 @@ template <typename Shape> struct rings {
     __device__ __forceinline__ rings(unsigned shared, int part)
         : k(shared + Shape::K + part * STAGES * Shape::TILE_BYTES),
           v(shared + Shape::V + part * STAGES * Shape::V_BYTES),
-          fetched(Shape::E4M3 ? shared + Shape::FETCHED + part * STAGES * Shape::TILE_BYTES : v),
+          fetched(Shape::NARROW ? shared + Shape::FETCHED + part * STAGES * Shape::TILE_BYTES : v),
           k_full(shared + Shape::K_FULL + part * STAGES * 8), v_full(shared + Shape::V_FULL + part * STAGES * 8),
-          fetched_full(Shape::E4M3 ? shared + Shape::FETCHED_FULL + part * STAGES * 8 : k_full),
+          fetched_full(Shape::NARROW ? shared + Shape::FETCHED_FULL + part * STAGES * 8 : k_full),
           empty(shared + Shape::EMPTY + part * STAGES * 8) {
     }
     static __device__ __forceinline__ void wait(unsigned barriers, unsigned i) {
@@ -100,14 +100,14 @@ template <typename Shape> struct rings {
     }
     __device__ __forceinline__ void fetch(const hopper_params &p, unsigned i, int key, int kv_head, int batch) const {
         const unsigned stage = i % STAGES;
-        kg_mbarrier_expect(k_full + 8 * stage, (Shape::E4M3 ? 1 : 2) * Shape::TILE_BYTES);
+        kg_mbarrier_expect(k_full + 8 * stage, (Shape::NARROW ? 1 : 2) * Shape::TILE_BYTES);
         kg_tensor_copy(k + stage * Shape::TILE_BYTES, &p.k, k_full + 8 * stage, 0, key, kv_head, batch);
-        if (Shape::E4M3) kg_mbarrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
+        if (Shape::NARROW) kg_mbarrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
         kg_tensor_copy(fetched + stage * Shape::TILE_BYTES, &p.v, fetched_full + 8 * stage, 0, key, kv_head, batch);
     }
     /* A warp writes its share of the n tiles of fetched values as halves; n_other: those that group 1 needs. */
     __device__ __forceinline__ void convert(int warp, int n, int n_other) const {
-        const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
+        const narrow_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
 #pragma unroll 1
         for (int i = 0; i < n; i++) {
             if (i >= STAGES) {
@@ -162,7 +162,7 @@ static __device__ __forceinline__ void load_queries(unsigned (&query)[ROW_BYTES 
 #pragma unroll
     for (int i = 0; i < ROW_BYTES / 32; i++)
         kg_load_matrices_at(reinterpret_cast<unsigned(&)[4]>(query[4 * i]),
-                            rows + e4m3_offset<ROW_BYTES>(row, 2 * i + lane / 16));
+                            rows + narrow_offset<ROW_BYTES>(row, 2 * i + lane / 16));
 }
 
 template <typename Shape>
@@ -171,8 +171,8 @@ static __device__ __forceinline__ void begin_barriers(const hopper_params &p, un
     kg_mbarrier_init(shared + Shape::Q_FULL, 1);
     for (int i = 0; i < RINGS; i++) {
         kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
-        kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
-        if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+        kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::NARROW ? Shape::CONVERTERS : 1);
+        if (Shape::NARROW) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
     }
     for (int i = 0; i < WORKERS * STAGES; i++)
         kg_mbarrier_init(shared + Shape::EMPTY + 8 * i, 4); /* a thread of each warp */
@@ -188,7 +188,7 @@ static __device__ __forceinline__ void fetch_queries(const hopper_params &p, con
                        work.batch);
 }
 
-/* A warp that makes halves of E4M3 values. */
+/* A warp that makes halves of values of a byte. */
 template <typename Shape>
 static __device__ __forceinline__ void run_converter(const hopper_params &p, unsigned shared) {
     const int warp = ((int)threadIdx.x - WORKERS * 128) / 32, part = warp / Shape::CONVERTERS;
@@ -205,7 +205,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const unsigned shared = tiles_begin();
     kg_dependents_start();
     if (threadIdx.x == 0) begin_barriers<Shape>(p, shared);
-    if constexpr (Shape::E4M3)
+    if constexpr (Shape::NARROW)
         if (threadIdx.x >= WORKERS * 128) return run_converter<Shape>(p, shared);
     const int index = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0), group = index % GROUPS, part = index / GROUPS,
               lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const auto key_of = [&](int i) { return (work.begin + part + i * PARTS) * KEYS; };
     const bool fetches = group == 0 && threadIdx.x % 128 == 0;
     __syncthreads(); /* the barriers are initialised */
-    if (Shape::E4M3) kg_registers_increase<Shape::WORKER_REGISTERS>();
+    if (Shape::NARROW) kg_registers_increase<Shape::WORKER_REGISTERS>();
     if (fetches) {
         kg_dependency_wait(); /* and so, by its data, does every worker */
         if (part == 0) fetch_queries<Shape>(p, work, shared);
@@ -229,7 +229,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     float score[KEYS / 2], value[DIMS / 2], shrink[2];
     unsigned weight[KEYS / 4], query[Shape::ROW_BYTES / 8];
     float scale = p.scale, unit = 1; /* of scores in powers of two, and of values */
-    if (Shape::E4M3) {
+    if (Shape::NARROW) {
         kg_dependency_wait();
         const int plane = work.batch * p.n_heads + work.head, kv_plane = plane / p.group;
         scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
@@ -247,7 +247,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
 #pragma unroll
         for (int j = 0; j < Shape::ROW_BYTES / 32; j++) {
             const uint64_t tile = k_matrix + place * (Shape::TILE_BYTES / 16) + j * 2;
-            if constexpr (Shape::E4M3) kg_wgmma<KEYS>::shared_e4m3(score, q_matrix + j * 2, tile, j > 0);
+            if constexpr (Shape::NARROW) add_byte_products<Shape>(score, q_matrix + j * 2, tile, j > 0);
             else
                 kg_wgmma<KEYS>::template registers<false>(score, reinterpret_cast<const unsigned(&)[4]>(query[4 * j]),
                                                           tile, j > 0);
@@ -255,7 +255,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         kg_wgmma_commit();
     };
     const auto add_values = [&](const int place, unsigned round) {
-        if (Shape::E4M3) kg_mbarrier_wait(ring.v_full + 8 * place, round & 1); /* else they came with the keys */
+        if (Shape::NARROW) kg_mbarrier_wait(ring.v_full + 8 * place, round & 1); /* else they came with the keys */
         kg_pin(value);
         begin_values<Shape>(value, weight, v_matrix + place * (Shape::V_BYTES / 16), true);
     };
@@ -278,6 +278,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         refill(i - 2);
         kg_wgmma_wait<0>();
         ring.release(group, used);
+        finish_scores<Shape>(score);
         mask(i);
         bool good_rows[2];
         if (!try_weights(sums, score, weight, scale, good_rows))
@@ -287,9 +288,10 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
     if (n > 0) {
         kg_mbarrier_wait(shared + Shape::Q_FULL, 0);
-        if (!Shape::E4M3) load_queries<Shape::ROW_BYTES>(query, shared + group * ROWS * Shape::ROW_BYTES);
+        if (!Shape::NARROW) load_queries<Shape::ROW_BYTES>(query, shared + group * ROWS * Shape::ROW_BYTES);
         make_scores(0, 0);
         kg_wgmma_wait<0>();
+        finish_scores<Shape>(score);
         mask(0);
         softmax_exact(sums, score, weight, shrink, scale, { false, false });
         unsigned round = 0;
@@ -331,8 +333,7 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
 
 enum kg_status wgmma_64_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                struct kg_error *err) {
-    if (args->inputs == KG_PRECISION_F8) return launch<wgmma_64_shape<true>>(cuda, args, err);
-    return launch<wgmma_64_shape<false>>(cuda, args, err);
+    return launch_inputs(args, [=](auto in) { return launch<wgmma_64_shape<decltype(in)>>(cuda, args, err); });
 }
 
 } // namespace kg_sdpa

@@ -3,6 +3,7 @@
 #define KIGO_OPS_H
 
 #include <kigo/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -10,11 +11,13 @@ extern "C" {
 #endif
 
 /* Precision of activations and of the KV cache. It is always chosen explicitly, printed and recorded. */
-enum kg_precision { KG_PRECISION_F32, KG_PRECISION_F16, KG_PRECISION_F8 };
+enum kg_precision { KG_PRECISION_F32, KG_PRECISION_F16, KG_PRECISION_F8, KG_PRECISION_I8 };
 const char *kg_precision_name(enum kg_precision p); /* "f32" */
 KG_WARN_UNUSED enum kg_status kg_precision_from_name(const char *name, enum kg_precision *p, struct kg_error *err);
 /* Bytes of an element; p is a valid precision. */
 uint64_t kg_precision_bytes(enum kg_precision p);
+/* Whether elements mean something only with a scale: f8 (E4M3) and i8, which `kigo op sdpa` alone has. */
+bool kg_precision_is_quantized(enum kg_precision p);
 
 enum kg_rope_pairing {
     KG_ROPE_NONE,

@@ -30,6 +30,8 @@ static const struct row {
 } ROWS[] = {
     { "time", "ns", 1, { TIME }, NULL },
     { "tensor_pipe_share", "ratio", 0.01, { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed" }, NULL },
+    { "fp8_operations", "count", 1, { "sm__ops_path_tensor_src_fp8.sum" }, NULL },
+    { "int8_operations", "count", 1, { "sm__ops_path_tensor_src_int8.sum" }, NULL },
     { "achieved_occupancy", "ratio", 0.01, { "sm__warps_active.avg.pct_of_peak_sustained_active" }, NULL },
     { "memory_efficiency",
       "ratio",

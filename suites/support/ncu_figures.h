@@ -4,6 +4,7 @@
  * gh100`, 2025.3.1.
  *
  *     tensor_pipe_share   cycles in which the tensor pipe was active (mma.sync and wgmma alike), of those elapsed
+ *     fp8_operations      that the tensor cores did on operands of FP8; int8_operations: of int8
  *     achieved_occupancy  warps active on a multiprocessor that has any, of the most it can hold
  *     memory_efficiency   bytes that global loads and stores asked for, of those in the 32-byte sectors that it took
  *     spilled_bytes       local memory read and written: registers that were spilled, and arrays on the stack
@@ -27,7 +28,7 @@ struct kg_ncu_figure {
     const char *unit; /* "ratio", "bytes", "count", "ns" */
     double value;     /* NAN: ncu did not report what it takes */
 };
-enum { KG_NCU_FIGURES = 14 };
+enum { KG_NCU_FIGURES = 16 };
 
 /* Of all launches of a kernel, each the median over them. */
 void kg_ncu_figures(const struct kg_ncu_launches *launches, const char *kernel,

@@ -19,7 +19,8 @@
  * largest so far. The two workers issue products alternately, so that one's softmax runs beside the other's
  * products.
  *
- * Tiles of queries go round robin to as many blocks as there are multiprocessors; causal ones longest first. */
+ * Tiles of queries go to as many blocks as there are multiprocessors, in rounds of one each; causal ones longest first,
+ * and every second round from the last block to the first: so each block has about as many keys as any other. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/attention/sdpa/tile.cuh"
 #include "kernels/preload.h"
@@ -28,9 +29,9 @@ KG_PRELOADED(sdpa_wgmma, KG_SOME_PROMPTS)
 
 namespace kg_sdpa {
 
-/* 128 keys take too many registers of FP16 at 128 dims, and of int8, whose scores are converted, at fewer. */
+/* 128 keys take too many registers of FP16 at 128 dims, and of bytes at fewer. */
 template <typename In, int DIMS>
-constexpr bool LESS_KEYS = std::is_same_v<In, int8_t> ? DIMS <= 96 : sizeof(In) > 1 && DIMS > 96;
+constexpr bool LESS_KEYS = sizeof(In) > 1 ? DIMS > 96 : DIMS <= (std::is_same_v<In, int8_t> ? 96 : 64);
 template <typename In, int DIMS> using wgmma_tile = tile_shape<In, DIMS, LESS_KEYS<In, DIMS> ? 112 : 128>;
 
 template <typename In, int DIMS> struct wgmma_shape : wgmma_tile<In, DIMS> {
@@ -38,7 +39,7 @@ template <typename In, int DIMS> struct wgmma_shape : wgmma_tile<In, DIMS> {
     /* Stages: of the rings of keys and of values as they come; V_STAGES: of values that products read. */
     static constexpr bool LARGE = DIMS > 64;
     static constexpr int STAGES = LARGE ? 2 : 4, V_STAGES = tile::NARROW && LARGE ? 3 : STAGES,
-                         Q_STAGES = tile::NARROW && LARGE ? 2 : 1;
+                         Q_STAGES = LARGE ? 2 : 1;
     static constexpr int WORKERS = 2, QUERIES = WORKERS * ROWS, THREADS = (WORKERS + 1) * 128;
     static constexpr int CONVERTERS = tile::NARROW ? 3 : 0; /* warps */
 
@@ -58,13 +59,19 @@ template <typename In, int DIMS> struct wgmma_shape : wgmma_tile<In, DIMS> {
     static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
 };
 
+/* The block's item in a round; none from the first on that is n_work or more. */
+static __device__ __forceinline__ int item_of(const hopper_params &p, int round) {
+    const int n = (int)gridDim.x, block = (int)blockIdx.x;
+    return round * n + (p.causal && round % 2 ? n - 1 - block : block);
+}
+
 /* The thread that fetches. */
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
     constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
     ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of a byte to a separate ring */
     ring_place<Shape::Q_STAGES> q_at;
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
-    for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+    for (int round = 0, w; (w = item_of(p, round)) < n_work; round++) {
         const work_item<Shape> item(p, w);
         const int kv_head = item.head / p.group;
         if (item.tile_begin >= item.tile_end) continue;
@@ -105,7 +112,7 @@ static __device__ __forceinline__ void convert(const hopper_params &p, unsigned 
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
     ring_place<Shape::STAGES> from_at;
     ring_place<Shape::V_STAGES> to_at;
-    for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+    for (int round = 0, w; (w = item_of(p, round)) < n_work; round++) {
         const work_item<Shape> item(p, w);
         for (int n = item.tile_end - item.tile_begin; n > 0; n--) {
             from_at.wait_full(shared + Shape::FETCHED_FULL);
@@ -252,7 +259,7 @@ template <typename Shape> struct worker {
         const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
         if (index == 1) let_other_issue();
         if (Shape::NARROW) kg_dependency_wait(); /* for the heads' scales */
-        for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+        for (int round = 0, w; (w = item_of(p, round)) < n_work; round++) {
             const work_item<Shape> item(p, w);
             first = item.first + index * ROWS;
             sums.clear();
@@ -265,7 +272,7 @@ template <typename Shape> struct worker {
             if (item.tile_begin < item.tile_end) {
                 q_at.wait_full(shared + Shape::Q_FULL);
                 run_tiles(item.tile_begin, item.tile_end, head_scales);
-                to = result_of(w); /* beside the last products */
+                to = result_of(item_of(p, round)); /* beside the last products */
                 kg_wgmma_wait<0>();
                 release_values();
             } else {
@@ -273,7 +280,7 @@ template <typename Shape> struct worker {
                 scale = p.scale;
 #pragma unroll
                 for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
-                to = result_of(w);
+                to = result_of(item_of(p, round));
             }
             scale_rows(value, to.share);
             store_rows(to.y, p.y_strides.row, to.row, p.n_queries, p.head_dim, value);

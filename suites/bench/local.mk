@@ -27,3 +27,5 @@ check_PROGRAMS += suites/bench/bench_fused
 suites_bench_bench_fused_SOURCES = suites/bench/bench_fused.c
 check_PROGRAMS += suites/bench/bench_linear_formats
 suites_bench_bench_linear_formats_SOURCES = suites/bench/bench_linear_formats.c
+check_PROGRAMS += suites/bench/bench_attention_weights
+suites_bench_bench_attention_weights_SOURCES = suites/bench/bench_attention_weights.c

@@ -40,26 +40,26 @@ enum { ROWS = 512, POSITION = 100, KEYS = 512, LAYER_CTX = 1024 };
 static const struct size {
     const char *model;
     struct kg_chain_shape shape;
-    bool bias;
+    uint32_t n_biases; /* of the first matrices */
 } SIZES[] = {
-    { "qwen2.5-0.5b", QKV(F16, 896, 14, 2, 64), true },
-    { "qwen2.5-0.5b", SWIGLU(F16, 896, 4864), false },
-    { "qwen2.5-0.5b", RESIDUAL(F16, 4864, 896), false },
-    { "phi-3-mini", QKV(F16, 3072, 32, 32, 96), false },
-    { "phi-3-mini", SWIGLU(F16, 3072, 8192), false },
-    { "phi-3-mini", RESIDUAL(F16, 8192, 3072), false },
-    { "llama-3.1-8b", QKV(F16, 4096, 32, 8, 128), false },
-    { "llama-3.1-8b", SWIGLU(F16, 4096, 14336), false },
-    { "llama-3.1-8b", RESIDUAL(F16, 14336, 4096), false },
-    { "gpt-oss-20b", QKV(F16, 2880, 64, 8, 64), true },
-    { "gpt-oss-20b", RESIDUAL(F16, 4096, 2880), true },
-    { "phi-3-mini", QKV(MXFP4, 3072, 32, 32, 96), false },
-    { "phi-3-mini", SWIGLU(MXFP4, 3072, 8192), false },
-    { "phi-3-mini", RESIDUAL(MXFP4, 8192, 3072), false },
-    { "qwen2.5-0.5b", LAYER(F16, 896, 14, 2, 64, 4864), false },
-    { "phi-3-mini", LAYER(F16, 3072, 32, 32, 96, 8192), false },
-    { "llama-3.1-8b", LAYER(F16, 4096, 32, 8, 128, 14336), false },
-    { "phi-3-mini", LAYER(MXFP4, 3072, 32, 32, 96, 8192), false },
+    { "qwen2.5-0.5b", QKV(F16, 896, 14, 2, 64), 3 },
+    { "qwen2.5-0.5b", SWIGLU(F16, 896, 4864), 0 },
+    { "qwen2.5-0.5b", RESIDUAL(F16, 4864, 896), 0 },
+    { "phi-3-mini", QKV(F16, 3072, 32, 32, 96), 0 },
+    { "phi-3-mini", SWIGLU(F16, 3072, 8192), 0 },
+    { "phi-3-mini", RESIDUAL(F16, 8192, 3072), 0 },
+    { "llama-3.1-8b", QKV(F16, 4096, 32, 8, 128), 0 },
+    { "llama-3.1-8b", SWIGLU(F16, 4096, 14336), 0 },
+    { "llama-3.1-8b", RESIDUAL(F16, 14336, 4096), 0 },
+    { "gpt-oss-20b", QKV(F16, 2880, 64, 8, 64), 3 },
+    { "gpt-oss-20b", RESIDUAL(F16, 4096, 2880), 1 },
+    { "phi-3-mini", QKV(MXFP4, 3072, 32, 32, 96), 0 },
+    { "phi-3-mini", SWIGLU(MXFP4, 3072, 8192), 0 },
+    { "phi-3-mini", RESIDUAL(MXFP4, 8192, 3072), 0 },
+    { "qwen2.5-0.5b", LAYER(F16, 896, 14, 2, 64, 4864), 3 },
+    { "phi-3-mini", LAYER(F16, 3072, 32, 32, 96, 8192), 0 },
+    { "llama-3.1-8b", LAYER(F16, 4096, 32, 8, 128, 14336), 0 },
+    { "phi-3-mini", LAYER(MXFP4, 3072, 32, 32, 96, 8192), 0 },
 };
 
 struct bench_case {
@@ -86,7 +86,7 @@ static struct kg_fused_work *open_work(struct kg_record *rec, const struct bench
     struct kg_bench_machine *machine = kg_bench_machine_open(rec, "cuda");
     if (!machine) return NULL;
     struct kg_fused_work *w = kg_xcalloc(1, sizeof *w);
-    w->machine = machine, w->shape = shape_of(c), w->bias = c->size->bias, w->fused = c->fused;
+    w->machine = machine, w->shape = shape_of(c), w->n_biases = c->size->n_biases, w->fused = c->fused;
     return w;
 }
 

@@ -192,7 +192,7 @@ static struct kg_chain_memory make_layer(struct kg_fused_work *w, const struct k
         m.w[i] = weight.data;
         fill_matrix(w, &weight, matrices + at, seed + 2 + i);
         at += aligned(matrix_bytes(s, i), ALIGNED_BYTES);
-        if (w->bias) m.bias[i] = make_floats(w, weight.n_rows, seed + 10 + i);
+        if (i < w->n_biases) m.bias[i] = make_floats(w, weight.n_rows, seed + 10 + i);
     }
     if (!has_cache(s)) return m;
     uint16_t *caches = w->caches->data;

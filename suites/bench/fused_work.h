@@ -13,7 +13,8 @@ enum { KG_FUSED_MOST_LAYERS = 48, KG_FUSED_SHARED_BLOCKS = 8, KG_FUSED_LAYER_BLO
 struct kg_fused_work {
     struct kg_bench_machine *machine;
     struct kg_chain_shape shape;
-    bool bias, fused; /* bias: all matrices have one */
+    uint32_t n_biases; /* the first n matrices have one */
+    bool fused;
     uint32_t n_layers;
     struct kg_fused_chain chain; /* of all layers, one after another */
     struct kg_chain_memory layers[KG_FUSED_MOST_LAYERS];
@@ -23,9 +24,9 @@ struct kg_fused_work {
     const struct kg_block *x, *residual, *normed, *results, *caches, *workspace;
 };
 
-/* Makes n_layers of machine, shape, bias and fused, which are set, and lowers them; 0: as many as have weights beyond
- * twice the last-level cache, so that they are cold. Weights are normal, of the shape's format, repacked as those of a
- * model that is loaded; products are of size 1. */
+/* Makes n_layers of machine, shape, n_biases and fused, which are set, and lowers them; 0: as many as have weights
+ * beyond twice the last-level cache, so that they are cold. Weights are normal, of the shape's format, repacked as
+ * those of a model that is loaded; products are of size 1. */
 void kg_fused_work_open(struct kg_fused_work *w, uint32_t n_layers);
 void kg_fused_work_close(struct kg_fused_work *w);
 

@@ -37,6 +37,8 @@ enum { ROWS = 512, POSITION = 100, KEYS = 512, LAYER_CTX = 1024 };
         .kind = KG_CHAIN_LAYER, .weight = KG_DTYPE_##format, .n_in = in, .n_heads = heads, .n_kv_heads = kv,           \
         .head_dim = dim, .n_out = out, .eps = 1e-6f                                                                    \
     }
+#define EXPERTS(format, in, out, of, used)                                                                             \
+    { .kind = KG_CHAIN_EXPERTS, .weight = KG_DTYPE_##format, .n_in = in, .n_out = out, .n_experts = of, .n_used = used }
 static const struct size {
     const char *model;
     struct kg_chain_shape shape;
@@ -60,6 +62,7 @@ static const struct size {
     { "phi-3-mini", LAYER(F16, 3072, 32, 32, 96, 8192), 0 },
     { "llama-3.1-8b", LAYER(F16, 4096, 32, 8, 128, 14336), 0 },
     { "phi-3-mini", LAYER(MXFP4, 3072, 32, 32, 96, 8192), 0 },
+    { "gpt-oss-20b", EXPERTS(MXFP4, 2880, 2880, 32, 4), 3 },
 };
 
 struct bench_case {
@@ -105,6 +108,7 @@ static enum kg_status launch(void *arg, size_t iteration, struct kg_error *err) 
 static double moved_elems(const struct kg_chain_shape *s) {
     const double rows = s->n_rows, n_in = s->n_in;
     const double row = s->kind == KG_CHAIN_NORM_QKV ? n_in + ((double)s->n_heads + 2.0 * s->n_kv_heads) * s->head_dim
+                       : s->n_experts > 0           ? 3 * n_in
                        : is_layer(s)                ? 2 * n_in
                                                     : n_in + s->n_out;
     const double cached = is_layer(s) ? 2.0 * (s->position + rows) * s->n_kv_heads * s->head_dim : 0;
@@ -116,7 +120,7 @@ static double flops(const struct kg_chain_shape *s) {
     double n = is_layer(s) ? 4.0 * s->n_heads * s->head_dim * pairs : 0;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++)
         n += 2 * rows * kg_chain_outputs(s, i) * kg_chain_inputs(s, i);
-    return n;
+    return n * (s->n_used > 0 ? s->n_used : 1);
 }
 
 static void time_chain(struct kg_record *rec, const void *arg) {
@@ -213,7 +217,8 @@ static void add(struct kg_case_list *cases, const struct bench_case *c) {
     if (is_layer(&s))
         snprintf(shape + n, sizeof shape - (size_t)n, " keys=%u in=%u heads=%u/%u D=%u ff=%u", s.position + s.n_rows,
                  s.n_in, s.n_heads, s.n_kv_heads, s.head_dim, s.n_out);
-    else snprintf(shape + n, sizeof shape - (size_t)n, " in=%u out=%u", s.n_in, kg_chain_outputs(&s, 0));
+    else n += snprintf(shape + n, sizeof shape - (size_t)n, " in=%u out=%u", s.n_in, kg_chain_outputs(&s, 0));
+    if (s.n_experts > 0) snprintf(shape + n, sizeof shape - (size_t)n, " experts=%u/%u", s.n_used, s.n_experts);
     kg_case_list_add(cases, &(struct kg_case){ .layer = "bench",
                                                .op = c->fused ? "fused" : "unfused",
                                                .name = c->memory ? "memory" : chain,
@@ -222,7 +227,7 @@ static void add(struct kg_case_list *cases, const struct bench_case *c) {
                                                .shape = shape,
                                                .spec = "FT-055",
                                                .definition = definition_of(c),
-                                               .timeout_s = is_layer(&s) ? 300 : 120,
+                                               .timeout_s = is_layer(&s) || s.n_experts > 0 ? 300 : 120,
                                                .run = c->memory ? measure_memory : time_chain,
                                                .arg = c });
 }

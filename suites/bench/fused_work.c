@@ -1,5 +1,6 @@
 #include "suites/bench/fused_work.h"
 #include "base/buffer.h"
+#include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
@@ -38,7 +39,20 @@ static bool has_cache(const struct kg_chain_shape *s) {
 }
 
 static bool has_residual(const struct kg_chain_shape *s) {
-    return s->kind == KG_CHAIN_RESIDUAL || s->kind == KG_CHAIN_LAYER;
+    return s->kind == KG_CHAIN_RESIDUAL || s->kind == KG_CHAIN_LAYER || s->kind == KG_CHAIN_EXPERTS;
+}
+
+static bool has_norm(const struct kg_chain_shape *s) {
+    return s->kind != KG_CHAIN_RESIDUAL && s->kind != KG_CHAIN_EXPERTS;
+}
+
+static uint32_t n_experts_of(const struct kg_chain_shape *s) {
+    return s->n_experts > 0 ? s->n_experts : 1;
+}
+
+/* Rows of a product's results. */
+static uint64_t product_rows(const struct kg_chain_shape *s) {
+    return (uint64_t)s->n_rows * (s->n_used > 0 ? s->n_used : 1);
 }
 
 static uint64_t cache_elems(const struct kg_chain_shape *s) {
@@ -46,7 +60,7 @@ static uint64_t cache_elems(const struct kg_chain_shape *s) {
 }
 
 static struct kg_weight matrix_of(const struct kg_chain_shape *s, uint32_t i, const void *data) {
-    return (struct kg_weight){ data, s->weight, kg_chain_outputs(s, i), kg_chain_inputs(s, i) };
+    return (struct kg_weight){ data, s->weight, n_experts_of(s) * kg_chain_outputs(s, i), kg_chain_inputs(s, i) };
 }
 
 static uint64_t matrix_bytes(const struct kg_chain_shape *s, uint32_t i) {
@@ -55,9 +69,10 @@ static uint64_t matrix_bytes(const struct kg_chain_shape *s, uint32_t i) {
 }
 
 uint64_t kg_fused_weight_bytes(const struct kg_chain_shape *s) {
+    const uint64_t n_read = s->n_rows == 1 && s->n_used > 0 ? s->n_used : n_experts_of(s);
     uint64_t n_bytes = 0;
     for (uint32_t i = 0; i < kg_chain_n_matrices(s->kind); i++) n_bytes += matrix_bytes(s, i);
-    return n_bytes;
+    return n_bytes / n_experts_of(s) * n_read;
 }
 
 static struct kg_block *reserve(struct kg_fused_work *w, uint64_t size_bytes) {
@@ -121,7 +136,7 @@ static void fill_matrix(const struct kg_fused_work *w, const struct kg_weight *w
                 &err);
     }
     if (backend->ops->repack_weight && !backend->ops->weights_in_place)
-        kg_must(backend->ops->repack_weight(backend, weight, 1, &err), &err);
+        kg_must(backend->ops->repack_weight(backend, weight, n_experts_of(&w->shape), &err), &err);
 }
 
 static uint64_t workspace_bytes(const struct kg_fused_work *w) {
@@ -134,7 +149,7 @@ static uint64_t workspace_bytes(const struct kg_fused_work *w) {
         if (kg_chain_outputs(s, i) > widest) widest = kg_chain_outputs(s, i);
         if (kg_chain_inputs(s, i) > widest) widest = kg_chain_inputs(s, i);
     }
-    return kg_bench_workspace(w->machine, F16, s->n_rows, widest, widest,
+    return kg_bench_workspace(w->machine, F16, (uint32_t)product_rows(s), widest, widest,
                               s->kind == KG_CHAIN_LAYER ? &attention : NULL);
 }
 
@@ -146,16 +161,42 @@ static void place_results(struct kg_fused_work *w, struct kg_chain_memory *m) {
     uint64_t n_elems = 0, at[KG_CHAIN_MATRICES + 1];
     for (uint32_t i = 0; i < n_places; i++) {
         at[i] = n_elems;
-        n_elems += aligned((uint64_t)s->n_rows * kg_chain_outputs(s, i), ALIGNED_ELEMS);
+        n_elems += aligned(product_rows(s) * kg_chain_outputs(s, i), ALIGNED_ELEMS);
     }
-    const uint64_t attention_at = n_elems;
+    const uint64_t last = n_elems; /* of attention, or of combined experts */
     if (s->kind == KG_CHAIN_LAYER) n_elems += aligned((uint64_t)s->n_rows * s->n_heads * s->head_dim, ALIGNED_ELEMS);
+    if (s->kind == KG_CHAIN_EXPERTS) n_elems += aligned((uint64_t)s->n_rows * s->n_in, ALIGNED_ELEMS);
     w->results = reserve_halves(w, n_elems);
     uint16_t *results = w->results->data;
     for (uint32_t i = 0; i < n_places; i++) m->y[i] = results + at[i];
+    if (s->kind == KG_CHAIN_EXPERTS) m->combined = results + last;
     if (s->kind != KG_CHAIN_LAYER) return;
-    m->attention = results + attention_at;
+    m->attention = results + last;
     m->y[n_matrices - 1] = m->y[3];
+}
+
+/* A row's first expert is drawn, its others are as far apart as they can be; no two have the same share. */
+static void choose_experts(struct kg_fused_work *w, struct kg_chain_memory *m) {
+    const struct kg_chain_shape *s = &w->shape;
+    const uint64_t n = product_rows(s);
+    int32_t *ids = kg_xcalloc(n, sizeof *ids);
+    float *shares = kg_xcalloc(n, sizeof *shares);
+    void *ids_there = reserve(w, n * sizeof *ids)->data, *shares_there = reserve(w, n * sizeof *shares)->data;
+    struct kg_backend *backend = w->machine->backend;
+    struct kg_rng rng;
+    struct kg_error err;
+    kg_rng_init(&rng, 17, 0);
+    for (uint64_t row = 0; row < n; row += s->n_used) {
+        const uint32_t first = (uint32_t)kg_rng_below(&rng, s->n_experts);
+        for (uint32_t i = 0; i < s->n_used; i++) {
+            ids[row + i] = (int32_t)((first + i * (s->n_experts / s->n_used)) % s->n_experts);
+            shares[row + i] = (float)(i + 1) / (float)(s->n_used * (s->n_used + 1) / 2);
+        }
+    }
+    kg_must(backend->ops->upload(backend, ids_there, ids, n * sizeof *ids, &err), &err);
+    kg_must(backend->ops->upload(backend, shares_there, shares, n * sizeof *shares, &err), &err);
+    m->ids = ids_there, m->shares = shares_there;
+    free(shares), free(ids);
 }
 
 static struct kg_chain_memory make_shared(struct kg_fused_work *w) {
@@ -164,8 +205,8 @@ static struct kg_chain_memory make_shared(struct kg_fused_work *w) {
     struct kg_chain_memory m = { 0 };
     if (s->kind != KG_CHAIN_LAYER) w->x = reserve_halves(w, n_x);
     if (has_residual(s))
-        w->residual = reserve_halves(w, s->kind == KG_CHAIN_LAYER ? n_x : (uint64_t)s->n_rows * s->n_out);
-    if (s->kind != KG_CHAIN_RESIDUAL) w->normed = reserve_halves(w, n_x);
+        w->residual = reserve_halves(w, s->kind == KG_CHAIN_RESIDUAL ? (uint64_t)s->n_rows * s->n_out : n_x);
+    if (has_norm(s)) w->normed = reserve_halves(w, n_x);
     w->workspace = reserve(w, workspace_bytes(w));
     if (has_cache(s)) w->caches = reserve_halves(w, 2 * cache_elems(s) * (s->kind == KG_CHAIN_LAYER ? w->n_layers : 1));
     m.residual = w->residual ? w->residual->data : NULL;
@@ -173,6 +214,7 @@ static struct kg_chain_memory make_shared(struct kg_fused_work *w) {
     m.normed = w->normed ? w->normed->data : NULL;
     m.workspace = w->workspace->data;
     place_results(w, &m);
+    if (s->kind == KG_CHAIN_EXPERTS) choose_experts(w, &m);
     return m;
 }
 
@@ -183,7 +225,7 @@ static struct kg_chain_memory make_layer(struct kg_fused_work *w, const struct k
     const uint64_t seed = 100 + 20 * (uint64_t)layer;
     struct kg_chain_memory m = *shared;
     uint64_t n_bytes = 0, at = 0;
-    if (s->kind != KG_CHAIN_RESIDUAL) m.norm = make_floats(w, s->n_in, seed);
+    if (has_norm(s)) m.norm = make_floats(w, s->n_in, seed);
     if (s->kind == KG_CHAIN_LAYER) m.ffn_norm = make_floats(w, s->n_in, seed + 1);
     for (uint32_t i = 0; i < n_matrices; i++) n_bytes += aligned(matrix_bytes(s, i), ALIGNED_BYTES);
     uint8_t *matrices = reserve(w, n_bytes)->data; /* one after the other, as a model's */

@@ -39,7 +39,7 @@ void kg_fused_work_expect_same(struct kg_fused_work *w);
 /* Fails the case unless all results are finite. */
 void kg_fused_work_expect_written(const struct kg_fused_work *w);
 
-uint64_t kg_fused_weight_bytes(const struct kg_chain_shape *shape); /* of a layer's matrices */
+uint64_t kg_fused_weight_bytes(const struct kg_chain_shape *shape); /* of a layer's matrices that a pass reads */
 
 /* Fails the case unless each of n results is within 1e-2 of the other, relative to it or, if that is larger, to
  * `size`. */

@@ -11,7 +11,8 @@ const char *kg_chain_name(enum kg_chain_kind kind) {
     static const char *const NAMES[KG_N_CHAINS] = { [KG_CHAIN_NORM_QKV] = "norm_qkv",
                                                     [KG_CHAIN_NORM_SWIGLU] = "norm_swiglu",
                                                     [KG_CHAIN_RESIDUAL] = "residual",
-                                                    [KG_CHAIN_LAYER] = "layer" };
+                                                    [KG_CHAIN_LAYER] = "layer",
+                                                    [KG_CHAIN_EXPERTS] = "experts" };
     return NAMES[kind];
 }
 
@@ -30,6 +31,7 @@ static const struct {
                          { OUT, IN },
                          { OUT, IN },
                          { IN, OUT } },
+    [KG_CHAIN_EXPERTS] = { { OUT, IN }, { OUT, IN }, { IN, OUT } },
 };
 enum { Q, K, V, PROJECTION, GATE, UP, DOWN }; /* of LAYER */
 
@@ -180,13 +182,58 @@ static void layer(struct emitter *e) {
     add_product(e, e->memory->y[GATE], DOWN);
 }
 
+/* n_sharing results are of one row of x. */
+static void experts_linear(struct emitter *e, const void *x, uint32_t matrix, uint32_t n_sharing) {
+    const struct kg_chain_shape *s = e->shape;
+    const struct kg_chain_memory *m = e->memory;
+    emit(e, KG_OP_experts_linear)->experts_linear = (struct kg_experts_linear_args){
+        .activations = e->precision,
+        .x = x,
+        .weight = { m->w[matrix], s->weight, s->n_experts * kg_chain_outputs(s, matrix), kg_chain_inputs(s, matrix) },
+        .n_experts = s->n_experts,
+        .bias = m->bias[matrix],
+        .ids = m->ids,
+        .y = m->y[matrix],
+        .n_sharing = n_sharing,
+        .workspace = m->workspace,
+    };
+    e->at[-1].rows_per_id = s->n_used;
+}
+
+/* Gated as GPT-OSS does. */
+static void experts(struct emitter *e) {
+    const struct kg_chain_shape *s = e->shape;
+    const struct kg_chain_memory *m = e->memory;
+    for (uint32_t i = 0; i < 2; i++) experts_linear(e, m->x, i, s->n_used);
+    emit(e, KG_OP_swiglu)->swiglu = (struct kg_swiglu_args){ .activations = e->precision,
+                                                             .gate = m->y[0],
+                                                             .up = m->y[1],
+                                                             .y = m->y[0],
+                                                             .n_cols = s->n_out,
+                                                             .limit = 7,
+                                                             .alpha = 1.702f,
+                                                             .up_offset = 1 };
+    e->at[-1].rows_per_id = s->n_used;
+    experts_linear(e, m->y[0], 2, 1);
+    emit(e, KG_OP_experts_combine)->experts_combine = (struct kg_experts_combine_args){ .activations = e->precision,
+                                                                                        .x = m->y[2],
+                                                                                        .weights = m->shares,
+                                                                                        .y = m->combined,
+                                                                                        .n_used = s->n_used,
+                                                                                        .n_cols = s->n_in };
+    emit(e, KG_OP_add)->add = (struct kg_add_args){
+        .activations = e->precision, .a = m->residual, .b = m->combined, .y = m->residual, .n_cols = s->n_in
+    };
+}
+
 void kg_fused_chain_open(struct kg_backend *backend, const struct kg_chain_shape *shape, enum kg_precision precision,
                          const struct kg_chain_memory *layers, uint32_t n_layers, void (*change)(struct kg_node *nodes),
                          struct kg_fused_chain *c) {
     static void (*const EMIT[KG_N_CHAINS])(struct emitter *) = { [KG_CHAIN_NORM_QKV] = norm_qkv,
                                                                  [KG_CHAIN_NORM_SWIGLU] = norm_swiglu,
                                                                  [KG_CHAIN_RESIDUAL] = residual,
-                                                                 [KG_CHAIN_LAYER] = layer };
+                                                                 [KG_CHAIN_LAYER] = layer,
+                                                                 [KG_CHAIN_EXPERTS] = experts };
     struct kg_error err;
     *c = (struct kg_fused_chain){ .backend = backend,
                                   .nodes = kg_xcalloc((size_t)n_layers * MOST_NODES, sizeof *c->nodes),

@@ -190,7 +190,7 @@ static void choose_experts(struct kg_fused_work *w, struct kg_chain_memory *m) {
         const uint32_t first = (uint32_t)kg_rng_below(&rng, s->n_experts);
         for (uint32_t i = 0; i < s->n_used; i++) {
             ids[row + i] = (int32_t)((first + i * (s->n_experts / s->n_used)) % s->n_experts);
-            shares[row + i] = (float)(i + 1) / (float)(s->n_used * (s->n_used + 1) / 2);
+            shares[row + i] = 2 * (float)(i + 1) / (float)(s->n_used * (s->n_used + 1));
         }
     }
     kg_must(backend->ops->upload(backend, ids_there, ids, n * sizeof *ids, &err), &err);

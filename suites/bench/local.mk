@@ -1,6 +1,7 @@
 # Programs of `kigo bench`; `kigo check` runs test_* only.
 libkigosuite_a_SOURCES += \
 	suites/bench/fresh_process.c suites/bench/fresh_process.h \
+	suites/bench/fused_work.c suites/bench/fused_work.h \
 	suites/bench/model_work.c suites/bench/model_work.h \
 	suites/bench/sdpa_work.c suites/bench/sdpa_work.h
 check_PROGRAMS += suites/bench/bench_ops
@@ -26,3 +27,5 @@ check_PROGRAMS += suites/bench/bench_fused
 suites_bench_bench_fused_SOURCES = suites/bench/bench_fused.c
 check_PROGRAMS += suites/bench/bench_linear_formats
 suites_bench_bench_linear_formats_SOURCES = suites/bench/bench_linear_formats.c
+check_PROGRAMS += suites/bench/bench_attention_weights
+suites_bench_bench_attention_weights_SOURCES = suites/bench/bench_attention_weights.c

@@ -1,5 +1,6 @@
 #include "suites/support/counters.h"
 #include "base/buffer.h"
+#include "base/size.h"
 #include "suites/support/ncu_figures.h"
 #include "suites/support/ncu_run.h"
 #include "suites/harness/must.h"
@@ -70,6 +71,12 @@ static void record_sums(struct kg_record *rec, const struct kg_ncu_launches *lau
     }
 }
 
+/* What repacks MXFP4 weights before the work is none of its launches. */
+static void drop_repacking(struct kg_ncu_launches *launches) {
+    static const char *const KERNELS[] = { "scan_kernel", "repack_kernel" };
+    for (size_t i = 0; i < KG_COUNT_OF(KERNELS); i++) kg_ncu_launches_drop(launches, KERNELS[i]);
+}
+
 void kg_bench_record_counters(struct kg_record *rec, const struct kg_bench_machine *machine) {
     if (strcmp(machine->name, "cuda") != 0 || !is_chosen(kg_record_key(rec))) return;
     struct kg_ncu_launches launches;
@@ -80,6 +87,7 @@ void kg_bench_record_counters(struct kg_record *rec, const struct kg_bench_machi
     ck_assert_msg(len > 0, "the program does not know its own path");
     program[len] = '\0';
     kg_must(kg_ncu_run(program, kg_record_key(rec), kg_scratch_dir(rec), &launches, &err), &err);
+    drop_repacking(&launches);
     const char *const main_kernel = kg_ncu_main_kernel(&launches);
     ck_assert_msg(main_kernel != NULL, "ncu saw no launch");
     for (size_t i = 0; i < launches.n_items; i++) {

@@ -124,19 +124,28 @@ enum kg_status kg_ncu_parse(const char *text, size_t len, struct kg_ncu_launches
     return status;
 }
 
-void kg_ncu_launches_free(struct kg_ncu_launches *launches) {
-    for (size_t i = 0; i < launches->n_items; i++) {
-        struct kg_ncu_launch *l = &launches->items[i];
-        for (size_t v = 0; v < l->n_values; v++) {
-            free(l->values[v].metric);
-            free(l->values[v].unit);
-        }
-        free(l->values);
-        free(l->id);
-        free(l->kernel);
+static void launch_free(struct kg_ncu_launch *l) {
+    for (size_t v = 0; v < l->n_values; v++) {
+        free(l->values[v].metric);
+        free(l->values[v].unit);
     }
+    free(l->values);
+    free(l->id);
+    free(l->kernel);
+}
+
+void kg_ncu_launches_free(struct kg_ncu_launches *launches) {
+    for (size_t i = 0; i < launches->n_items; i++) launch_free(&launches->items[i]);
     free(launches->items);
     *launches = (struct kg_ncu_launches){ 0 };
+}
+
+void kg_ncu_launches_drop(struct kg_ncu_launches *launches, const char *kernel) {
+    size_t kept = 0;
+    for (size_t i = 0; i < launches->n_items; i++)
+        if (strcmp(launches->items[i].kernel, kernel) == 0) launch_free(&launches->items[i]);
+        else launches->items[kept++] = launches->items[i];
+    launches->n_items = kept;
 }
 
 double kg_ncu_value(const struct kg_ncu_launch *launch, const char *metric) {

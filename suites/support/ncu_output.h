@@ -34,6 +34,8 @@ struct kg_ncu_launches {
 KG_WARN_UNUSED enum kg_status kg_ncu_parse(const char *text, size_t len, struct kg_ncu_launches *launches,
                                            struct kg_error *err);
 void kg_ncu_launches_free(struct kg_ncu_launches *launches);
+/* Leaves out the launches of a kernel. */
+void kg_ncu_launches_drop(struct kg_ncu_launches *launches, const char *kernel);
 
 /* The launch's value of a metric, NAN if there is none. */
 double kg_ncu_value(const struct kg_ncu_launch *launch, const char *metric);

@@ -455,6 +455,7 @@ static void add(struct kg_case_list *cases, const struct kg_chain_shape *shape, 
     char name[64], size[96];
     *c = (struct fused_case){ *shape, bias, form, mutant };
     c->shape.n_rows = n_rows;
+    c->shape.weight = form->weight;
     c->shape.position = FIRST_POSITION;
     c->shape.n_ctx = FIRST_POSITION + n_rows + SLOTS_AFTER;
     snprintf(name, sizeof name, "%s%s%s", mutant ? mutant->name : kg_chain_name(shape->kind), mutant ? "_of_" : "",

@@ -124,6 +124,22 @@ static void sums_over_launches(struct kg_record *rec, const void *arg) {
     kg_ncu_launches_free(&l);
 }
 
+/* A kernel's launches can be left out, first and last ones too; a name that begins alike is another. */
+static void launches_left_out(struct kg_record *rec, const void *arg) {
+    static const char FOUR[] =
+        HEAD ROW("0", "a", "gpu__time_duration.sum", "ns", "5") ROW("1", "ab", "gpu__time_duration.sum", "ns", "6")
+            ROW("2", "b", "gpu__time_duration.sum", "ns", "7") ROW("3", "a", "gpu__time_duration.sum", "ns", "8");
+    struct kg_ncu_launches l = parsed(FOUR);
+    (void)rec;
+    (void)arg;
+    kg_ncu_launches_drop(&l, "a");
+    ck_assert_uint_eq(l.n_items, 2);
+    ck_assert_str_eq(l.items[0].kernel, "ab");
+    ck_assert_str_eq(l.items[1].kernel, "b");
+    ck_assert_double_eq(kg_ncu_value(&l.items[1], "gpu__time_duration.sum"), 7);
+    kg_ncu_launches_free(&l);
+}
+
 /* Each metric asked for once, and nothing that a list of them cannot hold. */
 static void asks_for_each_metric_once(struct kg_record *rec, const void *arg) {
     (void)rec;
@@ -285,6 +301,7 @@ static void build(struct kg_case_list *list) {
         { .name = "reads_what_ncu_writes", .run = reads_what_ncu_writes },
         { .name = "figures_by_hand", .run = figures_by_hand },
         { .name = "sums_over_launches", .run = sums_over_launches },
+        { .name = "launches_left_out", .run = launches_left_out },
         { .name = "asks_for_each_metric_once", .run = asks_for_each_metric_once },
         { .name = "odd_but_good", .run = odd_but_good },
         { .name = "recorded_where_asked_for", .run = recorded_where_asked_for },

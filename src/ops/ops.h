@@ -51,7 +51,7 @@
     X(swiglu)                                                                                                          \
     X(gelu)                                                                                                            \
     X(router)                                                                                                          \
-    X(experts_linear) X(experts_combine) X(sdpa) X(sdpa_quantize) X(attention_weights) X(norm_qkv) X(norm_swiglu)      \
-        X(linear_add)
+    X(experts_linear)                                                                                                  \
+    X(experts_combine) X(sdpa) X(sdpa_quantize) X(attention_weights) X(norm_qkv) X(norm_swiglu) X(linear_add)
 
 #endif

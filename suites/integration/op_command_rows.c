@@ -2,15 +2,6 @@
 #include "base/size.h"
 #include <math.h>
 
-#define F32(name_, ...) OF(F32, name_, __VA_ARGS__)
-#define OF(dtype_, name_, ...)                                                                                         \
-    {                                                                                                                  \
-        .name = name_, .dtype = KG_SAFETENSORS_##dtype_,                                                               \
-        .n_dims = sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t), .dims = {                                    \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
-
 const struct kg_op_row KG_OP_ROWS[] = {
     { "adds_f16",
       { OF(F16, "a", 2, 2), OF(F16, "b", 2, 2) },
@@ -360,66 +351,6 @@ const struct kg_op_row KG_OP_ROWS[] = {
       2,
       "alpha is 0",
       "swiglu",
-      { 0 } },
-    /* n = (1, 2) over the root of 5 / 2 (no eps), times (1, 2): the rows of the weights are (1, 2), then (3, 4) */
-    { "norm_qkv_of_one_row",
-      { F32("x", 1, 2), F32("norm_weight", 2), F32("q_weight", 2, 2), F32("k_weight", 1, 2), F32("v_weight", 1, 2),
-        F32("q_bias", 2) },
-      { "norm_qkv", "--param", "eps=0" },
-      0,
-      "{\"name\":\"q\",\"shape\":[1,2]",
-      "{\"name\":\"v\",\"shape\":[1,1]",
-      { (float)(9 / 1.5811388300841898 + 1), (float)(19 / 1.5811388300841898 + 2), NAN } },
-    { "norm_qkv_without_values",
-      { F32("x", 1, 2), F32("norm_weight", 2), F32("q_weight", 2, 2), F32("k_weight", 1, 2) },
-      { "norm_qkv" },
-      2,
-      "'v_weight' (n_v n_in)",
-      "missing",
-      { 0 } },
-    { "norm_qkv_of_blocks_without_their_type",
-      { F32("x", 1, 32), F32("norm_weight", 32), OF(U8, "q_weight_bytes", 2, 34), OF(U8, "k_weight_bytes", 2, 34),
-        OF(U8, "v_weight_bytes", 2, 34) },
-      { "norm_qkv" },
-      2,
-      "'q_weight_bytes'",
-      "weight_dtype",
-      { 0 } },
-    { "norm_qkv_of_blocks_of_other_columns",
-      { F32("x", 1, 32), F32("norm_weight", 32), OF(U8, "q_weight_bytes", 2, 34), OF(U8, "k_weight_bytes", 2, 68),
-        OF(U8, "v_weight_bytes", 2, 34) },
-      { "norm_qkv", "--param", "weight_dtype=q8_0" },
-      2,
-      "'k_weight_bytes'",
-      "n_in 32",
-      { 0 } },
-    { "norm_swiglu_clamped",
-      { F32("x", 1, 2), F32("norm_weight", 2), F32("gate_weight", 2, 2), F32("up_weight", 2, 2) },
-      { "norm_swiglu", "--param", "limit=1e-30", "--param", "up_offset=1" },
-      0,
-      "out",
-      "[1,2]",
-      { 5e-31f, 5e-31f, NAN } },
-    { "norm_swiglu_without_alpha",
-      { F32("x", 1, 2), F32("norm_weight", 2), F32("gate_weight", 2, 2), F32("up_weight", 2, 2) },
-      { "norm_swiglu", "--param", "alpha=0" },
-      2,
-      "alpha is 0",
-      "norm_swiglu",
-      { 0 } },
-    { "linear_add_of_two_rows",
-      { F32("x", 2, 2), F32("weight", 1, 2), F32("bias", 1), F32("residual", 2, 1) },
-      { "linear_add" },
-      0,
-      "out",
-      "[2,1]",
-      { 1 + 1 * 1 + 2 * 2 + 1, 2 + 3 * 1 + 4 * 2 + 1, NAN } },
-    { "linear_add_without_residual",
-      { F32("x", 1, 2), F32("weight", 1, 2) },
-      { "linear_add" },
-      2,
-      "'residual'",
-      "missing",
       { 0 } },
     { "rope_magnitude", { F32("x", 1, 1, 2) }, { "rope", "--param", "magnitude=4" }, 0, "out", "", { 4, 8, NAN } },
     { "embedding_of_positions_beyond",

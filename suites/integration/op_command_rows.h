@@ -28,7 +28,17 @@ struct kg_op_row {
     float want[8]; /* first values of the first output, if exit_code is 0; NAN ends */
 };
 
-extern const struct kg_op_row KG_OP_ROWS[];
-extern const size_t KG_N_OP_ROWS;
+/* For the rows. */
+#define F32(name_, ...) OF(F32, name_, __VA_ARGS__)
+#define OF(dtype_, name_, ...)                                                                                         \
+    {                                                                                                                  \
+        .name = name_, .dtype = KG_SAFETENSORS_##dtype_,                                                               \
+        .n_dims = sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t), .dims = {                                    \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+
+extern const struct kg_op_row KG_OP_ROWS[], KG_FUSED_OP_ROWS[]; /* of the operations that are several in one */
+extern const size_t KG_N_OP_ROWS, KG_N_FUSED_OP_ROWS;
 
 #endif

@@ -177,10 +177,11 @@ static void build(struct kg_case_list *cases) {
     c.name = "every_op_is_listed";
     c.run = every_op_is_listed;
     kg_case_list_add(cases, &c);
-    for (size_t i = 0; i < KG_N_OP_ROWS; i++) {
-        c.name = KG_OP_ROWS[i].name;
-        c.run = runs_as_said;
-        c.arg = &KG_OP_ROWS[i];
+    c.run = runs_as_said;
+    for (size_t i = 0; i < KG_N_OP_ROWS + KG_N_FUSED_OP_ROWS; i++) {
+        const struct kg_op_row *row = i < KG_N_OP_ROWS ? &KG_OP_ROWS[i] : &KG_FUSED_OP_ROWS[i - KG_N_OP_ROWS];
+        c.name = row->name;
+        c.arg = row;
         kg_case_list_add(cases, &c);
     }
     if (kg_dir_list(kg_unpacked_fixture_path("ops"), &list, NULL) != KG_OK) return; /* tolerance/ops says so */

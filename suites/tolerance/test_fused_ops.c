@@ -197,6 +197,17 @@ static double gated(const struct variant *v, double gate, double up) {
     return gate / (1 + exp(-v->alpha * (gate + v->cubic * pow(gate, 3)))) * (up + v->up_offset);
 }
 
+/* What comes of the products of row r of those looked at. */
+static void finish(const struct problem *p, uint32_t r, double *const product[KG_FUSED_MATRICES], double *out) {
+    const uint32_t *n_out = p->c->size->n_out;
+    double *to = out;
+    for (uint32_t i = 0; i < KG_FUSED_MATRICES && i < p->n_results; to += n_out[i++])
+        memcpy(to, product[i] + (size_t)r * n_out[i], n_out[i] * sizeof *to);
+    for (uint32_t o = 0; o < n_out[0] && p->op == KG_FUSED_NORM_SWIGLU; o++)
+        out[o] = gated(p->c->variant, out[o], product[1][(size_t)r * n_out[1] + o]);
+    for (uint32_t o = 0; o < n_out[0] && p->residual; o++) out[o] += p->residual[(size_t)p->rows[r] * n_out[0] + o];
+}
+
 /* (rows looked at, results of a row) */
 static double *in_float64(const struct problem *p) {
     const struct kg_loops_mode mode = {
@@ -204,25 +215,16 @@ static double *in_float64(const struct problem *p) {
     };
     const struct size *s = p->c->size;
     float *rows = inputs(p);
-    double *product[KG_FUSED_MATRICES] = { NULL }, *out = kg_xcalloc(p->n_rows * p->n_row, sizeof *out);
-    for (uint32_t i = 0; i < p->n_matrices; i++) {
+    double *product[KG_FUSED_MATRICES], *out = kg_xcalloc(p->n_rows * p->n_row, sizeof *out);
+    for (uint32_t i = 0; i < KG_FUSED_MATRICES; i++) {
         const struct kg_loops_linear l = { p->n_rows, s->n_out[i], s->n_in, rows, p->w[i], p->bias[i] };
-        double *limit = kg_xcalloc((size_t)p->n_rows * s->n_out[i], sizeof *limit);
-        product[i] = kg_xcalloc((size_t)p->n_rows * s->n_out[i], sizeof *product[i]);
-        kg_loops_linear(&mode, &l, product[i], limit);
+        double *limit = kg_xcalloc((size_t)p->n_rows * s->n_out[i] + 1, sizeof *limit);
+        product[i] = kg_xcalloc((size_t)p->n_rows * s->n_out[i] + 1, sizeof *product[i]);
+        if (i < p->n_matrices) kg_loops_linear(&mode, &l, product[i], limit);
         free(limit);
     }
-    for (uint32_t r = 0; r < p->n_rows; r++) {
-        double *to = out + r * p->n_row;
-        for (uint32_t i = 0; i < p->n_results; to += s->n_out[i++])
-            memcpy(to, product[i] + (size_t)r * s->n_out[i], s->n_out[i] * sizeof *to);
-        to = out + r * p->n_row;
-        for (uint32_t o = 0; o < s->n_out[0] && p->op == KG_FUSED_NORM_SWIGLU; o++)
-            to[o] = gated(p->c->variant, to[o], product[1][(size_t)r * s->n_out[1] + o]);
-        for (uint32_t o = 0; o < s->n_out[0] && p->residual; o++)
-            to[o] += p->residual[(size_t)p->rows[r] * s->n_out[0] + o];
-    }
-    for (uint32_t i = 0; i < p->n_matrices; i++) free(product[i]);
+    for (uint32_t r = 0; r < p->n_rows; r++) finish(p, r, product, out + r * p->n_row);
+    for (uint32_t i = 0; i < KG_FUSED_MATRICES; i++) free(product[i]);
     free(rows);
     return out;
 }

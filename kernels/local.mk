@@ -7,8 +7,8 @@ cuda_sources = \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/wgmma.cu kernels/attention/sdpa/wgmma_64.cu \
-	kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu \
-	kernels/decode/lower.cu \
+	kernels/decode/decode_step.cu kernels/decode/fused_ops.cu kernels/decode/fusions.cu kernels/decode/heads.cu \
+	kernels/decode/lower.cu kernels/decode/norm_add.cu \
 	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/repacked.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/blocks.cu kernels/gemm/few_outputs.cu kernels/gemm/few_rows.cu kernels/gemm/few_rows_f32.cu \

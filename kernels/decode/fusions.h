@@ -46,4 +46,9 @@ struct kg_fusion {
 extern const struct kg_fusion kg_fusions[], kg_row_fusions[];
 extern const uint32_t kg_n_fusions, kg_n_row_fusions;
 
+/* Enqueues a few nodes for the run's rows by the rows of the tables that take them, as a lowered plan would, and by
+ * their own operations where none does. For nodes that need nothing of a session: rmsnorm, linear, swiglu, add. */
+enum kg_status kg_cuda_run_fused(struct kg_cuda_backend *cuda, const struct kg_plan *plan, const struct kg_run *run,
+                                 struct kg_error *err);
+
 #endif

@@ -116,6 +116,13 @@ static bool is_own(const struct kg_cuda_backend *cuda, const struct kg_node *n, 
     return true;
 }
 
+/* Whether a row of a table, whose operations are there, takes the nodes from `first` on, which `at` stands at. */
+static bool fits(const struct kg_fusion *f, const struct kg_site *at, const struct kg_plan *plan, uint32_t first,
+                 struct kg_why *why) {
+    return is_own(at->cuda, at->n, f->ops.size(), why) && is_dead(f, plan, first, why) &&
+           kg_is_wired(at->n, f->wires, why) && f->fits(at, why);
+}
+
 static void refuse(struct kg_lowered *l, const char *fusion, uint32_t first, const struct kg_why *why) {
     struct kg_lowered_refusal *r = &l->refusals[l->n_refusals++];
     r->fusion = fusion;
@@ -130,9 +137,7 @@ static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cu
     for (const struct kg_fusion *f = table; f < table + n_rows; f++) {
         struct kg_why why = {};
         if (!has_ops(f, l->plan, first)) continue;
-        if (is_own(cuda, at.n, f->ops.size(), &why) && is_dead(f, l->plan, first, &why) &&
-            kg_is_wired(at.n, f->wires, &why) && f->fits(&at, &why))
-            return f;
+        if (fits(f, &at, l->plan, first, &why)) return f;
         refuse(&l->base, f->name, first, &why);
     }
     return NULL;
@@ -193,6 +198,23 @@ enum kg_status kg_cuda_run_rows(struct kg_backend *backend, struct kg_lowered *l
     const struct kg_site at = { kg_cuda_of(backend), l, &l->plan->nodes[first], run, {} };
     *n_nodes = f && (!f->takes || f->takes(&at)) ? (uint32_t)f->ops.size() : 0;
     return *n_nodes > 0 ? f->launch(&at, err) : KG_OK;
+}
+
+enum kg_status kg_cuda_run_fused(struct kg_cuda_backend *cuda, const struct kg_plan *plan, const struct kg_run *run,
+                                 struct kg_error *err) {
+    const bool one = run->n_rows == 1;
+    const struct kg_fusion *table = one ? kg_fusions : kg_row_fusions,
+                           *end = table + (one ? kg_n_fusions : kg_n_row_fusions);
+    enum kg_status status = KG_OK;
+    for (uint32_t i = 0, n; i < plan->n_nodes && !status; i += n) {
+        const struct kg_site at = { cuda, NULL, &plan->nodes[i], run, {} };
+        struct kg_why why;
+        const struct kg_fusion *f = table;
+        while (f < end && !(has_ops(f, plan, i) && fits(f, &at, plan, i, &why) && (!f->takes || f->takes(&at)))) f++;
+        n = f < end ? (uint32_t)f->ops.size() : 1;
+        status = f < end ? f->launch(&at, err) : kg_plan_run_node(&cuda->base, at.n, run, err);
+    }
+    return status;
 }
 
 static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_error *err) {

@@ -393,8 +393,8 @@ bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_lin
              kg_cuda_block_gemm_takes(cuda, args)));
 }
 
-enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
-                                  struct kg_error *err) {
+enum kg_status kg_cuda_linear_residual(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+                                       struct kg_error *err) {
     const struct job job = { cuda, args, NULL, true, err };
     struct kg_few_rows_product few;
     if (kg_cuda_few_rows_f32_takes(args)) return kg_cuda_few_rows_f32(cuda, args, false, true, err);

@@ -23,8 +23,8 @@ bool kg_cuda_linear_many_rows(const struct kg_linear_args *args);
  * there are few rows or y is float32; a block format that gemm/blocks.h takes; more than the rows of a matrix-vector
  * product), and its launch. y is rounded once, unless the library does not add the bias. */
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
-enum kg_status kg_cuda_linear_add(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
-                                  struct kg_error *err);
+enum kg_status kg_cuda_linear_residual(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+                                       struct kg_error *err);
 
 /* Whether a bias costs one more launch, which a product of float32 without one does not: float16 W and x, and more
  * rows than few. */

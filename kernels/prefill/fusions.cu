@@ -89,7 +89,7 @@ static bool residual_takes(const struct kg_site *at) {
 
 static enum kg_status launch_residual(const struct kg_site *at, struct kg_error *err) {
     const struct kg_linear_args args = residual_of(at);
-    return kg_cuda_linear_add(at->cuda, &args, err);
+    return kg_cuda_linear_residual(at->cuda, &args, err);
 }
 
 /* experts_combine + add */

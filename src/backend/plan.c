@@ -44,6 +44,9 @@ static void bind(const struct kg_node *node, const struct kg_run *run, union kg_
     case KG_OP_sdpa:
     case KG_OP_sdpa_quantize:
     case KG_OP_attention_weights:
+    case KG_OP_norm_qkv:
+    case KG_OP_norm_swiglu:
+    case KG_OP_linear_add:
     case KG_N_OPS: break; /* no plan has them */
     }
 }

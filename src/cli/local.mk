@@ -75,6 +75,7 @@ kigo_SOURCES = \
 	src/cli/op_attention.c \
 	src/cli/op_call.h \
 	src/cli/op_experts.c \
+	src/cli/op_fused.c \
 	src/cli/op_inputs.c \
 	src/cli/op_params.c \
 	src/cli/op_run.c \

@@ -5,6 +5,8 @@
 #include "cli/op_spec.h"
 
 /* op_params.c */
+/* Whether a tensor of the file is a weight's rows in a block format: "weight_bytes" for "weight". */
+bool kg_op_is_bytes_of(const struct kg_op_tensor *spec, const char *name);
 size_t kg_op_count_tensors(const struct kg_op_spec *spec);
 /* rank[0 .. n) = places of a shape's lengths, added to the call's where they are new; returns n. */
 size_t kg_op_parse_shape(struct kg_op_call *call, const char *shape, size_t rank[KG_OP_MAX_RANK]);

@@ -30,7 +30,7 @@ enum kg_status kg_op_run_experts_linear(struct kg_op_call *c, struct kg_error *e
     struct kg_experts_linear_args args = {
         .activations = c->activations,
         .x = kg_op_data(c, "x"),
-        .weight = c->weight,
+        .weight = kg_op_weight(c, "weight"),
         .n_experts = kg_op_length(c, "n_experts"),
         .bias = kg_op_data(c, "bias"),
         .ids = kg_op_data(c, "ids"),

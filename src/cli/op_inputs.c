@@ -68,7 +68,8 @@ static enum kg_status fold_rows(const struct kg_safetensors_tensor *t, struct kg
     return KG_OK;
 }
 
-static enum kg_status put_weight(struct kg_op_call *c, const struct kg_safetensors_tensor *t, struct kg_error *err) {
+static enum kg_status put_weight(struct kg_op_call *c, const struct kg_safetensors_tensor *t, struct kg_weight *to,
+                                 struct kg_error *err) {
     struct kg_weight w;
     void *data;
     REQUIRE_DTYPE(t, "F32, F16 or BF16", KG_SAFETENSORS_F32, KG_SAFETENSORS_F16, KG_SAFETENSORS_BF16);
@@ -79,49 +80,49 @@ static enum kg_status put_weight(struct kg_op_call *c, const struct kg_safetenso
                                                : KG_DTYPE_BF16;
     status = kg_op_put(c, t->data, t->size_bytes, &data, err);
     w.data = data;
-    c->weight = w;
+    *to = w;
     return status;
 }
 
 /* Rows of a block format: their length in elements follows from that in bytes. */
 static enum kg_status measure_blocks(struct kg_op_call *c, const struct kg_op_tensor *spec,
-                                     const struct kg_safetensors_tensor *t, struct kg_error *err) {
+                                     const struct kg_safetensors_tensor *t, struct kg_weight *w, struct kg_error *err) {
     const double id = kg_op_param(c, "weight_dtype");
     REQUIRE_DTYPE(t, "U8", KG_SAFETENSORS_U8);
-    if (isnan(id)) return kg_fail(err, KG_ERR_USAGE, "tensor 'weight_bytes' needs --param weight_dtype=NAME");
-    enum kg_status status = kg_dtype_from_gguf((uint32_t)id, &c->weight.dtype, err);
+    if (isnan(id)) return kg_fail(err, KG_ERR_USAGE, "tensor '%s' needs --param weight_dtype=NAME", t->name);
+    enum kg_status status = kg_dtype_from_gguf((uint32_t)id, &w->dtype, err);
     if (status != KG_OK) return kg_error_context(err, status, "parameter weight_dtype");
-    const struct kg_dtype_info *info = kg_dtype_info(c->weight.dtype);
+    const struct kg_dtype_info *info = kg_dtype_info(w->dtype);
     const size_t last = t->n_dims - 1;
     if (t->n_dims < 2 || t->dims[last] % info->block_bytes != 0)
-        return kg_fail(err, KG_ERR_USAGE,
-                       "tensor 'weight_bytes': rows of %" PRIu64 " bytes are no whole %s blocks of %u",
-                       t->n_dims < 2 ? t->size_bytes : t->dims[last], info->name, info->block_bytes);
+        return kg_fail(err, KG_ERR_USAGE, "tensor '%s': rows of %" PRIu64 " bytes are no whole %s blocks of %u",
+                       t->name, t->n_dims < 2 ? t->size_bytes : t->dims[last], info->name, info->block_bytes);
     struct kg_safetensors_tensor as_elems = *t;
     as_elems.dims[last] = t->dims[last] / info->block_bytes * info->block_elems;
     as_elems.n_elems = t->n_elems / info->block_bytes * info->block_elems;
     status = kg_op_bind_shape(c, spec, &as_elems, err);
-    return status == KG_OK ? fold_rows(&as_elems, &c->weight, err) : status;
+    return status == KG_OK ? fold_rows(&as_elems, w, err) : status;
 }
 
 /* As a model's weights are put: the back end may repack them. */
-static enum kg_status put_blocks(struct kg_op_call *c, const struct kg_safetensors_tensor *t, void **data,
-                                 struct kg_error *err) {
+static enum kg_status put_blocks(struct kg_op_call *c, const struct kg_safetensors_tensor *t, struct kg_weight *w,
+                                 void **data, struct kg_error *err) {
     const struct kg_backend_ops *ops = c->backend->ops;
     const uint32_t n_experts = kg_op_length(c, "n_experts");
     const enum kg_status status = kg_op_put(c, t->data, t->size_bytes, data, err);
-    c->weight.data = *data;
+    w->data = *data;
     if (status != KG_OK || !ops->repack_weight) return status;
-    return ops->repack_weight(c->backend, &c->weight, n_experts ? n_experts : 1, err);
+    return ops->repack_weight(c->backend, w, n_experts ? n_experts : 1, err);
 }
 
-/* What ids are below: the first length of the weight's shape. */
-static uint32_t id_limit(const struct kg_op_call *c) {
+/* What ids are below: the first length of the weight's shape; whether that counts rows of the weight. */
+static uint32_t id_limit(const struct kg_op_call *c, bool *of_rows) {
     for (size_t i = 0; i < kg_op_count_tensors(c->spec); i++) {
         const struct kg_op_tensor *spec = &c->spec->tensors[i];
         if (spec->role != KG_OP_WEIGHT) continue;
         char name[sizeof c->lengths[0].name];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(spec->shape, " "), spec->shape);
+        *of_rows = kg_op_length(c, name) == c->weights[i].n_rows;
         return kg_op_length(c, name);
     }
     return 0;
@@ -134,7 +135,8 @@ static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_
     enum kg_status status = kg_op_host_alloc(t->n_elems * sizeof(int32_t), &host, err);
     if (status != KG_OK) return status;
     int32_t *ids = host;
-    const uint32_t limit = id_limit(c);
+    bool of_rows = false;
+    const uint32_t limit = id_limit(c, &of_rows);
     const char *at = t->data;
     for (uint64_t i = 0; i < t->n_elems && status == KG_OK; i++) {
         int32_t narrow;
@@ -144,7 +146,7 @@ static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_
         else memcpy(&id, at + i * sizeof id, sizeof id);
         if (id < 0 || id >= limit)
             status = kg_fail(err, KG_ERR_RANGE, "%s[%" PRIu64 "] is %" PRId64 ", outside the %u %s of the weight",
-                             t->name, i, id, limit, limit == c->weight.n_rows ? "rows" : "matrices");
+                             t->name, i, id, limit, of_rows ? "rows" : "matrices");
         else ids[i] = (int32_t)id;
     }
     if (status == KG_OK) status = kg_op_put(c, host, t->n_elems * sizeof *ids, data, err);
@@ -178,11 +180,9 @@ static enum kg_status note_quantized(struct kg_op_call *c, const struct kg_op_te
 static const struct kg_safetensors_tensor *find_input(const struct kg_safetensors *st,
                                                       const struct kg_op_tensor *spec) {
     const struct kg_safetensors_tensor *t = kg_safetensors_find(st, spec->name);
-    return !t && spec->role == KG_OP_WEIGHT ? kg_safetensors_find(st, "weight_bytes") : t;
-}
-
-static bool is_blocks(const struct kg_op_tensor *spec, const struct kg_safetensors_tensor *t) {
-    return spec->role == KG_OP_WEIGHT && strcmp(t->name, "weight_bytes") == 0;
+    for (size_t i = 0; i < kg_safetensors_n_tensors(st) && !t; i++)
+        if (kg_op_is_bytes_of(spec, kg_safetensors_tensor_at(st, i)->name)) t = kg_safetensors_tensor_at(st, i);
+    return t;
 }
 
 enum kg_status kg_op_bind_inputs(struct kg_op_call *c, const struct kg_safetensors *st, struct kg_error *err) {
@@ -194,7 +194,9 @@ enum kg_status kg_op_bind_inputs(struct kg_op_call *c, const struct kg_safetenso
         if (!t && !spec->optional)
             return kg_fail(err, KG_ERR_USAGE, "tensor '%s' (%s) is missing in %s", spec->name, spec->shape,
                            kg_safetensors_path(st));
-        if (t) status = is_blocks(spec, t) ? measure_blocks(c, spec, t, err) : kg_op_bind_shape(c, spec, t, err);
+        if (t)
+            status = kg_op_is_bytes_of(spec, t->name) ? measure_blocks(c, spec, t, &c->weights[i], err)
+                                                      : kg_op_bind_shape(c, spec, t, err);
         if (t && spec->role == KG_OP_QUANTIZED && status == KG_OK) status = note_quantized(c, spec, t, err);
         /* Its place shows that it is there, until it is in the back end's memory. */
         if (t) c->data[i] = c;
@@ -214,10 +216,10 @@ enum kg_status kg_op_put_inputs(struct kg_op_call *c, const struct kg_safetensor
         if (!c->data[i]) continue;
         const struct kg_safetensors_tensor *t = find_input(st, spec);
         void *data = NULL;
-        if (is_blocks(spec, t)) {
-            status = put_blocks(c, t, &data, err);
+        if (kg_op_is_bytes_of(spec, t->name)) {
+            status = put_blocks(c, t, &c->weights[i], &data, err);
         } else if (spec->role == KG_OP_WEIGHT) {
-            status = put_weight(c, t, err);
+            status = put_weight(c, t, &c->weights[i], err);
         } else if (spec->role == KG_OP_IDS) {
             status = put_ids(c, t, &data, err);
         } else if (spec->role == KG_OP_QUANTIZED && kg_precision_is_quantized(c->quantized)) {

@@ -174,10 +174,15 @@ static enum kg_status set_param(struct kg_op_call *c, const char *key, const cha
     return KG_OK;
 }
 
+bool kg_op_is_bytes_of(const struct kg_op_tensor *spec, const char *name) {
+    const size_t len = strlen(spec->name);
+    return spec->role == KG_OP_WEIGHT && strncmp(name, spec->name, len) == 0 && strcmp(name + len, "_bytes") == 0;
+}
+
 static bool takes_tensor(const struct kg_op_spec *spec, const char *name) {
     for (size_t i = 0; i < kg_op_count_tensors(spec); i++) {
         if (strcmp(spec->tensors[i].name, name) == 0) return true;
-        if (spec->tensors[i].role == KG_OP_WEIGHT && strcmp(name, "weight_bytes") == 0) return true;
+        if (kg_op_is_bytes_of(&spec->tensors[i], name)) return true;
     }
     return strcmp(name, "out") == 0; /* a reference that goes along */
 }

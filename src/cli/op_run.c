@@ -10,10 +10,25 @@ bool kg_op_is_output(const struct kg_op_tensor *t) {
     return t->role == KG_OP_CACHE || t->role >= KG_OP_OUT;
 }
 
+static size_t find_tensor(const struct kg_op_call *c, const char *name) {
+    size_t i = 0;
+    while (i < kg_op_count_tensors(c->spec) && strcmp(c->spec->tensors[i].name, name) != 0) i++;
+    return i;
+}
+
 void *kg_op_data(const struct kg_op_call *c, const char *name) {
-    for (size_t i = 0; i < kg_op_count_tensors(c->spec); i++)
-        if (strcmp(c->spec->tensors[i].name, name) == 0) return c->data[i];
-    return NULL;
+    const size_t i = find_tensor(c, name);
+    return i < KG_OP_MAX_TENSORS ? c->data[i] : NULL;
+}
+
+struct kg_weight kg_op_weight(const struct kg_op_call *c, const char *name) {
+    const size_t i = find_tensor(c, name);
+    return i < KG_OP_MAX_TENSORS ? c->weights[i] : (struct kg_weight){ 0 };
+}
+
+void kg_op_give(struct kg_op_call *c, const char *name, void *data) {
+    const size_t i = find_tensor(c, name);
+    if (i < KG_OP_MAX_TENSORS) c->data[i] = data;
 }
 
 enum kg_status kg_op_alloc(struct kg_op_call *c, enum kg_memory_tag tag, uint64_t size_bytes, void **data,

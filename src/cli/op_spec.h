@@ -11,7 +11,7 @@
 #include "format/safetensors_write.h"
 
 enum {
-    KG_OP_MAX_TENSORS = 8,
+    KG_OP_MAX_TENSORS = 12,
     KG_OP_MAX_PARAMS = 8,
     KG_OP_MAX_LENGTHS = 8,
     KG_OP_MAX_RANK = 4,
@@ -23,7 +23,7 @@ enum kg_op_role {
     KG_OP_QUANTIZED,   /* the same, or as stored E4M3 (U8 or F8_E4M3) or int8 (I8); all of the call's alike */
     KG_OP_CACHE,       /* as activations, to the precision of the KV cache; also an output, zero before if not given */
     KG_OP_VECTOR,      /* the same, to float32 */
-    KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `weight_bytes` (.., bytes of a row), U8, with weight_dtype */
+    KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `NAME_bytes` (.., bytes of a row), U8, with weight_dtype */
     KG_OP_IDS,         /* I32 or I64, below the first length of the weight's shape */
     KG_OP_OUT,         /* activations, given back as F32 */
     KG_OP_OUT_VECTOR,  /* float32 */
@@ -73,9 +73,9 @@ struct kg_op_call {
         uint64_t value; /* 0: not known */
     } lengths[KG_OP_MAX_LENGTHS];
     size_t n_lengths;
-    void *data[KG_OP_MAX_TENSORS]; /* in the back end's memory; NULL: not given */
-    bool flat;                     /* the first activations came as rows of one length */
-    struct kg_weight weight;       /* all but the last length are its rows */
+    void *data[KG_OP_MAX_TENSORS];               /* in the back end's memory; NULL: not given */
+    bool flat;                                   /* the first activations came as rows of one length */
+    struct kg_weight weights[KG_OP_MAX_TENSORS]; /* of those that are: all but the last length are its rows */
     struct kg_block blocks[KG_OP_MAX_BLOCKS];
     size_t n_blocks;
     void *workspace;
@@ -86,6 +86,9 @@ uint32_t kg_op_length(const struct kg_op_call *call, const char *name); /* 0 if 
 void kg_op_set_length(struct kg_op_call *call, const char *name, uint64_t value);
 double kg_op_param(const struct kg_op_call *call, const char *name);
 void *kg_op_data(const struct kg_op_call *call, const char *name);
+struct kg_weight kg_op_weight(const struct kg_op_call *call, const char *name);
+/* Has the output be what lies in that memory, which the call keeps. */
+void kg_op_give(struct kg_op_call *call, const char *name, void *data);
 /* Memory of the back end for the call's time. */
 KG_WARN_UNUSED enum kg_status kg_op_alloc(struct kg_op_call *call, enum kg_memory_tag tag, uint64_t size_bytes,
                                           void **data, struct kg_error *err);
@@ -104,6 +107,11 @@ KG_WARN_UNUSED enum kg_status kg_op_run_router(struct kg_op_call *call, struct k
 KG_WARN_UNUSED enum kg_status kg_op_settle_experts_linear(struct kg_op_call *call, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_op_run_experts_linear(struct kg_op_call *call, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_op_run_experts_combine(struct kg_op_call *call, struct kg_error *err);
+
+/* op_fused.c */
+KG_WARN_UNUSED enum kg_status kg_op_run_norm_qkv(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_norm_swiglu(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_linear_add(struct kg_op_call *call, struct kg_error *err);
 
 /* op_sdpa.c */
 KG_WARN_UNUSED enum kg_status kg_op_settle_sdpa(struct kg_op_call *call, struct kg_error *err);

@@ -6,7 +6,7 @@
 static enum kg_status run_embedding(struct kg_op_call *c, struct kg_error *err) {
     const struct kg_embedding_args args = {
         .activations = c->activations,
-        .weight = c->weight,
+        .weight = kg_op_weight(c, "weight"),
         .ids = kg_op_data(c, "ids"),
         .n_rows = kg_op_length(c, "rows"),
         .y = kg_op_data(c, "out"),
@@ -53,7 +53,7 @@ static enum kg_status run_linear(struct kg_op_call *c, struct kg_error *err) {
         .activations = c->activations,
         .output = c->activations,
         .x = kg_op_data(c, "x"),
-        .weight = c->weight,
+        .weight = kg_op_weight(c, "weight"),
         .bias = kg_op_data(c, "bias"),
         .y = kg_op_data(c, "out"),
         .n_rows = kg_op_length(c, "rows"),
@@ -174,7 +174,15 @@ static enum kg_status run_gelu(struct kg_op_call *c, struct kg_error *err) {
 }
 
 #define WEIGHT_DTYPE                                                                                                   \
-    { "weight_dtype", KG_OP_DTYPE, NAN, "type of weight_bytes, as q4_0 or its GGUF number" }
+    { "weight_dtype", KG_OP_DTYPE, NAN, "type of NAME_bytes, as q4_0 or its GGUF number" }
+#define EPS                                                                                                            \
+    { "eps", KG_OP_NUMBER, 1e-6, "added to the mean square" }
+#define SWIGLU_PARAMS                                                                                                  \
+    { "limit", KG_OP_NUMBER, 0, "of gate (from above) and up, 0: none; gpt-oss 7" },                                   \
+        { "alpha", KG_OP_NUMBER, 1, "above 0; 1: silu; gpt-oss 1.702" },                                               \
+        { "up_offset", KG_OP_NUMBER, 0, "added to up; gpt-oss 1" }, {                                                  \
+        "cubic", KG_OP_NUMBER, 0, "0: none; gemma3 0.044715, with alpha sqrt(8 / pi)"                                  \
+    }
 
 const struct kg_op_spec KG_OP_SPECS[] = {
     { .name = "embedding",
@@ -192,7 +200,7 @@ const struct kg_op_spec KG_OP_SPECS[] = {
       .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "weight", KG_OP_VECTOR, "n_cols", false },
                    { "out", KG_OP_OUT, "rows n_cols", false } },
-      .params = { { "eps", KG_OP_NUMBER, 1e-6, "added to the mean square" } },
+      .params = { EPS },
       .run = run_rmsnorm },
     { .name = "layernorm",
       .equation = "out[r][i] = (x[r][i] - mean_j x[r][j]) / sqrt(var_j x[r][j] + eps) * weight[i] + bias[i]",
@@ -267,10 +275,7 @@ const struct kg_op_spec KG_OP_SPECS[] = {
       .tensors = { { "gate", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "up", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "out", KG_OP_OUT, "rows n_cols", false } },
-      .params = { { "limit", KG_OP_NUMBER, 0, "of gate (from above) and up, 0: none; gpt-oss 7" },
-                  { "alpha", KG_OP_NUMBER, 1, "above 0; 1: silu; gpt-oss 1.702" },
-                  { "up_offset", KG_OP_NUMBER, 0, "added to up; gpt-oss 1" },
-                  { "cubic", KG_OP_NUMBER, 0, "0: none; gemma3 0.044715, with alpha sqrt(8 / pi)" } },
+      .params = { SWIGLU_PARAMS },
       .run = run_swiglu },
     { .name = "gelu",
       .equation = "out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), or x / 2 * (1 + erf(x / sqrt(2)))",
@@ -341,6 +346,43 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                     "1: query i, at position n_keys - n_queries + i, sees keys up to its own; 0: all" },
                   { "window", KG_OP_COUNT, 0, "keys a query sees at most (causal), 0: all" } },
       .run = kg_op_run_attention_weights },
+    { .name = "norm_qkv",
+      .equation = "n[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * norm_weight[i]; "
+                  "q[r][o] = sum_i n[r][i] * q_weight[o][i] + q_bias[o], k and v likewise",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_in", false },
+                   { "norm_weight", KG_OP_VECTOR, "n_in", false },
+                   { "q_weight", KG_OP_WEIGHT, "n_q n_in", false },
+                   { "k_weight", KG_OP_WEIGHT, "n_k n_in", false },
+                   { "v_weight", KG_OP_WEIGHT, "n_v n_in", false },
+                   { "q_bias", KG_OP_VECTOR, "n_q", true },
+                   { "k_bias", KG_OP_VECTOR, "n_k", true },
+                   { "v_bias", KG_OP_VECTOR, "n_v", true },
+                   { "q", KG_OP_OUT, "rows n_q", false },
+                   { "k", KG_OP_OUT, "rows n_k", false },
+                   { "v", KG_OP_OUT, "rows n_v", false } },
+      .params = { WEIGHT_DTYPE, EPS },
+      .run = kg_op_run_norm_qkv },
+    { .name = "norm_swiglu",
+      .equation = "n[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * norm_weight[i]; "
+                  "out = swiglu(n gate_weight^T + gate_bias, n up_weight^T + up_bias)",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_in", false },
+                   { "norm_weight", KG_OP_VECTOR, "n_in", false },
+                   { "gate_weight", KG_OP_WEIGHT, "n_out n_in", false },
+                   { "up_weight", KG_OP_WEIGHT, "n_out n_in", false },
+                   { "gate_bias", KG_OP_VECTOR, "n_out", true },
+                   { "up_bias", KG_OP_VECTOR, "n_out", true },
+                   { "out", KG_OP_OUT, "rows n_out", false } },
+      .params = { WEIGHT_DTYPE, EPS, SWIGLU_PARAMS },
+      .run = kg_op_run_norm_swiglu },
+    { .name = "linear_add",
+      .equation = "out[r][o] = residual[r][o] + sum_i x[r][i] * weight[o][i] + bias[o]",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_in", false },
+                   { "weight", KG_OP_WEIGHT, "n_out n_in", false },
+                   { "bias", KG_OP_VECTOR, "n_out", true },
+                   { "residual", KG_OP_ACTIVATIONS, "rows n_out", false },
+                   { "out", KG_OP_OUT, "rows n_out", false } },
+      .params = { WEIGHT_DTYPE },
+      .run = kg_op_run_linear_add },
 };
 const size_t KG_OP_N_SPECS = KG_COUNT_OF(KG_OP_SPECS);
 

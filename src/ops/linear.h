@@ -7,6 +7,7 @@
 #include <kigo/ops.h>
 #include <kigo/status.h>
 #include "ops/weight.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct kg_linear_args {
@@ -23,5 +24,8 @@ struct kg_linear_args {
 KG_WARN_UNUSED enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_cpu_linear(struct kg_thread_pool *pool, const struct kg_linear_args *args,
                                             struct kg_error *err);
+
+/* The same for arguments that are good, in float32; `adds`: y += it. */
+void kg_linear_on_cpu(struct kg_thread_pool *pool, const struct kg_linear_args *args, bool adds);
 
 #endif

@@ -14,6 +14,10 @@ libkigo_a_SOURCES += \
 	src/ops/kv_write.c src/ops/kv_write.h \
 	src/ops/layernorm.c src/ops/layernorm.h \
 	src/ops/linear.c src/ops/linear.h \
+	src/ops/linear_add.c src/ops/linear_add.h \
+	src/ops/norm_qkv.c src/ops/norm_qkv.h \
+	src/ops/norm_swiglu.c src/ops/norm_swiglu.h \
+	src/ops/normed.c src/ops/normed.h \
 	src/ops/online_softmax.c src/ops/online_softmax.h \
 	src/ops/ops.h \
 	src/ops/precision.c \
@@ -22,6 +26,7 @@ libkigo_a_SOURCES += \
 	src/ops/router.c src/ops/router.h \
 	src/ops/sample.c src/ops/sample.h \
 	src/ops/sample_weight.h \
+	src/ops/scratch.h \
 	src/ops/sdpa.c src/ops/sdpa.h \
 	src/ops/softmax.c src/ops/softmax.h \
 	src/ops/swiglu.c src/ops/swiglu.h \

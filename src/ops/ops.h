@@ -26,6 +26,9 @@
 #include "ops/kv_write.h"
 #include "ops/layernorm.h"
 #include "ops/linear.h"
+#include "ops/linear_add.h"
+#include "ops/norm_qkv.h"
+#include "ops/norm_swiglu.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
 #include "ops/router.h"
@@ -33,7 +36,8 @@
 #include "ops/softmax.h"
 #include "ops/swiglu.h"
 
-/* X(op) in the order of a forward pass; then the operations that no model uses. */
+/* X(op) in the order of a forward pass; then the operations that no model uses; then those that are several nodes of a
+ * plan in one. */
 #define KG_OP_LIST(X)                                                                                                  \
     X(embedding)                                                                                                       \
     X(rmsnorm)                                                                                                         \
@@ -46,6 +50,8 @@
     X(add)                                                                                                             \
     X(swiglu)                                                                                                          \
     X(gelu)                                                                                                            \
-    X(router) X(experts_linear) X(experts_combine) X(sdpa) X(sdpa_quantize) X(attention_weights)
+    X(router)                                                                                                          \
+    X(experts_linear)                                                                                                  \
+    X(experts_combine) X(sdpa) X(sdpa_quantize) X(attention_weights) X(norm_qkv) X(norm_swiglu) X(linear_add)
 
 #endif

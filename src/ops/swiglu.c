@@ -15,19 +15,21 @@ enum kg_status kg_swiglu_check(const struct kg_swiglu_args *args, struct kg_erro
     return KG_OK;
 }
 
+double kg_swiglu_of(const struct kg_swiglu_args *form, double gate, double up) {
+    const double limit = form->limit > 0 ? (double)form->limit : INFINITY;
+    double g = gate, u = up;
+    if (g > limit) g = limit;
+    if (u > limit) u = limit;
+    if (u < -limit) u = -limit;
+    const double z = form->cubic > 0 ? g + (double)form->cubic * g * g * g : g;
+    return g / (1.0 + exp(-(double)form->alpha * z)) * (u + (double)form->up_offset);
+}
+
 static void elements(void *arg, size_t begin, size_t end) {
     const struct kg_swiglu_args *args = arg;
     const float *gate = args->gate, *up = args->up;
     float *y = args->y;
-    const double limit = args->limit > 0 ? (double)args->limit : INFINITY;
-    for (size_t i = begin; i < end; i++) {
-        double g = gate[i], u = up[i];
-        if (g > limit) g = limit;
-        if (u > limit) u = limit;
-        if (u < -limit) u = -limit;
-        const double z = args->cubic > 0 ? g + (double)args->cubic * g * g * g : g;
-        y[i] = (float)(g / (1.0 + exp(-(double)args->alpha * z)) * (u + (double)args->up_offset));
-    }
+    for (size_t i = begin; i < end; i++) y[i] = (float)kg_swiglu_of(args, (double)gate[i], (double)up[i]);
 }
 
 enum kg_status kg_cpu_swiglu(struct kg_thread_pool *pool, const struct kg_swiglu_args *args, struct kg_error *err) {

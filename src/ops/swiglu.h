@@ -29,4 +29,7 @@ KG_WARN_UNUSED enum kg_status kg_swiglu_check(const struct kg_swiglu_args *args,
 KG_WARN_UNUSED enum kg_status kg_cpu_swiglu(struct kg_thread_pool *pool, const struct kg_swiglu_args *args,
                                             struct kg_error *err);
 
+/* y of one gate and up, in double; of `form` limit, alpha, up_offset and cubic are read. */
+double kg_swiglu_of(const struct kg_swiglu_args *form, double gate, double up);
+
 #endif

@@ -121,7 +121,10 @@ suites_integration_test_quantize_command_SOURCES = suites/integration/test_quant
 check_PROGRAMS += suites/integration/test_synth_command
 suites_integration_test_synth_command_SOURCES = suites/integration/test_synth_command.c
 check_PROGRAMS += suites/integration/test_op_command
-suites_integration_test_op_command_SOURCES = suites/integration/test_op_command.c
+suites_integration_test_op_command_SOURCES = \
+	suites/integration/op_command_fused_rows.c suites/integration/op_command_rows.c \
+	suites/integration/op_command_rows.h \
+	suites/integration/test_op_command.c
 check_PROGRAMS += suites/integration/test_bench
 EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/support/fake_nvml.so suites/harness/selftest/bench_beside
 suites_integration_test_bench_SOURCES = \

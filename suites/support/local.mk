@@ -4,6 +4,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/asked_history.c suites/support/asked_history.h \
 	suites/support/attention_step.c suites/support/attention_step.h \
 	suites/support/fused_chain.c suites/support/fused_chain.h \
+	suites/support/fused_op.c suites/support/fused_op.h \
 	suites/support/bundle_maker.c suites/support/bundle_reseal.c suites/support/bundle_maker.h \
 	suites/support/chi_square.c suites/support/chi_square.h \
 	suites/support/counters.c suites/support/counters.h \
@@ -49,7 +50,8 @@ libkigosuite_a_SOURCES += \
 	suites/support/op_experts.c \
 	suites/support/op_swiglu.c \
 	suites/support/paste_poet.c \
-	suites/support/plain_f16.c suites/support/plain_f16.h \
+	suites/support/plain_f16.c suites/support/plain_f16.h suites/support/plain_f16_steps.c \
+	suites/support/plain_f16_steps.h \
 	suites/support/plain_f16_experts.c \
 	suites/support/plain_f16_style.h \
 	suites/support/poem.c suites/support/poem.h \

@@ -1,14 +1,14 @@
 #include "suites/support/plain_f16.h"
 #include "base/buffer.h"
 #include "base/clones.h"
+#include "suites/support/plain_f16_steps.h"
 #include "suites/support/plain_f16_style.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct style ELEMENTARY = { .steps = true, .scores = true };
-static const struct style BY_OPERATION = { .scores = true };
-static const struct style FUSED = { .float32_sums = true };
+static const struct style BY_OPERATION = { .scores = true }, FUSED = { .float32_sums = true };
 static const struct style SCALED_Q = { .steps = true, .scaled_q = true, .float32_sums = true };
 
 static enum kg_status embedding(const struct style *s, const struct kg_embedding_args *args, struct kg_error *err) {
@@ -342,6 +342,14 @@ static enum kg_status gelu(const struct style *s, const struct kg_gelu_args *arg
     give(x, n, args->y);
     return KG_OK;
 }
+
+#define OF_STEPS(op)                                                                                                   \
+    static enum kg_status op(const struct style *s, const struct kg_##op##_args *args, struct kg_error *err) {         \
+        return kg_plain_f16_##op(&(struct plain_f16_steps){ s, rmsnorm, linear, swiglu, add }, args, err);             \
+    }
+OF_STEPS(norm_qkv)
+OF_STEPS(norm_swiglu)
+OF_STEPS(linear_add)
 
 static enum kg_status session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                    uint64_t *workspace_bytes, struct kg_error *err) {

@@ -70,5 +70,7 @@ check_PROGRAMS += suites/tolerance/test_unasked_rows
 suites_tolerance_test_unasked_rows_SOURCES = suites/tolerance/test_unasked_rows.c
 check_PROGRAMS += suites/tolerance/test_fused
 suites_tolerance_test_fused_SOURCES = suites/tolerance/test_fused.c
+check_PROGRAMS += suites/tolerance/test_fused_ops
+suites_tolerance_test_fused_ops_SOURCES = suites/tolerance/test_fused_ops.c
 check_PROGRAMS += suites/tolerance/test_routes
 suites_tolerance_test_routes_SOURCES = suites/tolerance/test_routes.c

@@ -6,12 +6,16 @@
  *
  * Halves of heads up to 256 dims in whole vectors (sm_80): a block has 64 queries of a head, a warp 16 of them, and
  * tiles of 64 keys come by asynchronous copies, the next one while this one is multiplied by mma.sync (exact products,
- * float32 sums). All else: a block has one query of a head, a thread every THREADS-th key, float32 sums in the order of
- * the dims. Exponentials are of powers of two in the first, expf in the second. */
+ * float32 sums). Where blocks would leave multiprocessors idle, a cluster of up to 8 shares the keys (sm_90): each
+ * block has its own for both passes, and between them reads the others' rows, in their order. All else: a block has one
+ * query of a head, a thread every THREADS-th key, float32 sums in the order of the dims. Exponentials are of powers of
+ * two in the first, expf in the second. */
 #include "kernels/attention/attention.cuh"
+#include "kernels/attention/sdpa/fragment.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/ptx/async_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mma.cuh"
 #include <float.h>
@@ -61,8 +65,15 @@ __device__ __forceinline__ void copy_tile(__half (&to)[KEYS][ROW], const __half 
     }
 }
 
-/* Padded by 16 bytes: the 8 rows of a matrix meet different banks. */
-template <int DIMS> struct tiles { __half q[QUERIES][DIMS + KG_VECTOR], k[2][KEYS][DIMS + KG_VECTOR]; };
+struct tensor_params : kg_attention_weights_args {
+    uint32_t cluster; /* blocks that share the keys of a tile of queries */
+};
+
+/* Rows padded by 16 bytes: the 8 of a matrix meet different banks. state: of the block's keys, for its cluster. */
+template <int DIMS> struct tiles {
+    __half q[QUERIES][DIMS + KG_VECTOR], k[2][KEYS][DIMS + KG_VECTOR];
+    float largest[QUERIES], sum[QUERIES];
+};
 static_assert(QUERIES == KEYS, "one copy_tile for both");
 
 /* score[8 keys' tile][of the accumulator] of the warp's queries and a tile of keys. */
@@ -87,10 +98,10 @@ __device__ __forceinline__ void multiply(float (&score)[KEYS / 8][4], const tile
     }
 }
 
-/* Calls f(score, first key) for each tile of keys [begin, end) of the block. */
+/* Calls f(score, first key) for each tile of keys [begin, end) of the block, in warps that compute. */
 template <int DIMS, typename F>
 __device__ __forceinline__ void each_tile(tiles<DIMS> &shared, const __half *k, size_t stride, int begin, int end,
-                                          const kg_attention_weights_args &a, const F &f) {
+                                          const kg_attention_weights_args &a, bool computes, const F &f) {
     __syncthreads(); /* write-after-read: the pass before has read the buffers */
     if (begin < end) copy_tile<DIMS>(shared.k[0], k, stride, begin, (int)a.n_keys, (int)a.head_dim);
     for (int at = begin, buffer = 0; at < end; at += KEYS, buffer ^= 1) {
@@ -98,19 +109,33 @@ __device__ __forceinline__ void each_tile(tiles<DIMS> &shared, const __half *k, 
         __syncthreads(); /* this tile is visible; all have read the one before */
         if (at + KEYS < end)
             copy_tile<DIMS>(shared.k[buffer ^ 1], k, stride, at + KEYS, (int)a.n_keys, (int)a.head_dim);
+        if (!computes) continue;
         float score[KEYS / 8][4];
         multiply<DIMS>(score, shared, buffer);
         f(score, at);
     }
 }
 
-/* Grid: (tiles of queries, heads). Shared memory: tiles<DIMS>. */
+/* The row's state over the keys of all blocks of the cluster. */
 template <int DIMS>
-__global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__ kg_attention_weights_args a) {
+__device__ __forceinline__ row_state of_cluster(const tiles<DIMS> &shared, int row, uint32_t n_blocks) {
+    row_state all = { -FLT_MAX, 0 };
+    for (uint32_t rank = 0; rank < n_blocks; rank++)
+        all.add({ kg_load_peer<float>(kg_peer_address(&shared.largest[row], rank)),
+                  kg_load_peer<float>(kg_peer_address(&shared.sum[row], rank)) });
+    return all;
+}
+
+/* Grid: (tiles of queries times blocks of a cluster, heads). Shared memory: tiles<DIMS>. */
+template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__ tensor_params a) {
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     tiles<DIMS> &shared = *reinterpret_cast<tiles<DIMS> *>(dynamic_shared);
     const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP, head = blockIdx.y,
-              first = blockIdx.x * QUERIES, last = min(first + QUERIES, (int)a.n_queries) - 1;
+              first = blockIdx.x / a.cluster * QUERIES, last = min(first + QUERIES, (int)a.n_queries) - 1;
+    /* The block's share of all keys, in whole tiles. */
+    const int n_tiles = ((int)a.n_keys + KEYS - 1) / KEYS, rank = (int)(blockIdx.x % a.cluster),
+              n_shared = (n_tiles + (int)a.cluster - 1) / (int)a.cluster * KEYS, own = rank * n_shared,
+              own_end = min(own + n_shared, (int)a.n_keys);
     const size_t q_stride = (size_t)a.n_heads * a.head_dim, k_stride = (size_t)a.n_kv_heads * a.head_dim;
     const __half *k = (const __half *)a.k + (size_t)(head / (a.n_heads / a.n_kv_heads)) * a.head_dim;
     kg_dependency_wait(); /* q and k are visible, y is no longer read */
@@ -119,10 +144,11 @@ __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__
     /* The thread's two queries, 8 apart, and of the block all keys that one of its queries sees. */
     const int row = first + warp * WARP_QUERIES + lane / 4;
     const seen_keys seen[2] = { { a, row }, { a, row + 8 } }, of_first(a, first), of_last(a, last);
-    const int begin = of_first.begin / KEYS * KEYS, end = of_last.end;
+    const int begin = max(of_first.begin / KEYS * KEYS, own), end = min(of_last.end, own_end);
+    const bool computes = first + warp * WARP_QUERIES <= last;
     const float scale = a.scale * LOG2_E;
     row_state state[2] = { { -FLT_MAX, 0 }, { -FLT_MAX, 0 } };
-    each_tile<DIMS>(shared, k, k_stride, begin, end, a, [&](float(&score)[KEYS / 8][4], int at) {
+    each_tile<DIMS>(shared, k, k_stride, begin, end, a, computes, [&](float(&score)[KEYS / 8][4], int at) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             float largest = state[half].largest, sum = 0;
@@ -150,32 +176,64 @@ __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__
         for (int apart = 1; apart < 4; apart *= 2) /* the four threads of a row */
             state[half].add({ __shfl_xor_sync(0xFFFFFFFF, state[half].largest, apart),
                               __shfl_xor_sync(0xFFFFFFFF, state[half].sum, apart) });
+        if (a.cluster == 1 || lane % 4 != 0) continue;
+        shared.largest[row - first + 8 * half] = state[half].largest;
+        shared.sum[row - first + 8 * half] = state[half].sum;
+    }
+    if (a.cluster > 1) {
+        kg_cluster_arrive();
+        kg_cluster_wait(); /* every block's states are there */
+#pragma unroll
+        for (int half = 0; half < 2; half++) state[half] = of_cluster(shared, row - first + 8 * half, a.cluster);
+        kg_cluster_arrive(); /* this one has read them */
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
         if (a.sinks) state[half].add({ a.sinks[head] * LOG2_E, 1 });
         share[half] = share_of(state[half].sum);
     }
     __half *y = (__half *)a.y + (size_t)head * a.n_queries * a.n_keys;
+    const bool in_vectors = a.n_keys % KG_VECTOR == 0 && (uintptr_t)a.y % (KG_VECTOR * sizeof(__half)) == 0;
     const auto store = [&](const float(&score)[KEYS / 8][4], int at, bool any) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            if (row + 8 * half >= (int)a.n_queries) continue;
+            const bool is_row = row + 8 * half < (int)a.n_queries;
             __half *to = y + (size_t)(row + 8 * half) * a.n_keys;
+            const auto weight = [&](int t,
+                                    int e) { /* of key at + 8 t + lane % 4 * 2 + e */
+                                             const int key = at + 8 * t + lane % 4 * 2 + e;
+                                             const bool sees = any && key >= seen[half].begin && key < seen[half].end;
+                                             return sees ? exp2f(score[t][2 * half + e] * scale - state[half].largest) *
+                                                               share[half]
+                                                         : 0.0f;
+            };
 #pragma unroll
-            for (int t = 0; t < KEYS / 8; t++)
+            for (int t = 0; t < KEYS / 8;
+                 t += 4) { /* a thread has two keys of each of four vectors, then one of them */
+                if (in_vectors) {
+                    unsigned w[4];
 #pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const int key = at + 8 * t + lane % 4 * 2 + e;
-                    if (key >= (int)a.n_keys) continue;
-                    const bool sees = any && key >= seen[half].begin && key < seen[half].end;
-                    const float s = score[t][2 * half + e] * scale;
-                    kg_store(to + key, sees ? exp2f(s - state[half].largest) * share[half] : 0.0f);
+                    for (int i = 0; i < 4; i++) w[i] = kg_convert_to_halves(weight(t + i, 0), weight(t + i, 1));
+                    kg_sdpa::transpose_quad(w);
+                    const int key = at + 8 * (t + lane % 4);
+                    if (is_row && key < (int)a.n_keys)
+                        *reinterpret_cast<uint4 *>(to + key) = make_uint4(w[0], w[1], w[2], w[3]);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 8; i++) {
+                        const int key = at + 8 * (t + i / 2) + lane % 4 * 2 + i % 2;
+                        if (is_row && key < (int)a.n_keys) kg_store(to + key, weight(t + i / 2, i % 2));
+                    }
                 }
+            }
         }
     };
-    each_tile<DIMS>(shared, k, k_stride, begin, end, a,
+    each_tile<DIMS>(shared, k, k_stride, begin, end, a, computes,
                     [&](float(&score)[KEYS / 8][4], int at) { store(score, at, true); });
     const float nothing[KEYS / 8][4] = {};
-    for (int at = 0; at < (int)a.n_keys; at += KEYS) /* tiles that no query of the block sees */
+    for (int at = own; at < own_end && computes; at += KEYS) /* tiles that no query of the block sees */
         if (at < begin || at >= end) store(nothing, at, false);
+    if (a.cluster > 1) kg_cluster_wait(); /* the others have read this block's states */
 }
 
 /* Grid: (queries, heads). */
@@ -208,11 +266,23 @@ template <typename T> __global__ void __launch_bounds__(THREADS) any_kernel(cons
     }
 }
 
+/* As many as have a multiprocessor and a tile of keys each. */
+uint32_t blocks_of_cluster(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a, uint64_t n_items) {
+    constexpr uint32_t MOST = 8;
+    uint32_t n = 1;
+    while (n < MOST && kg_has_clusters(cuda) && 2 * n * n_items <= (uint64_t)cuda->n_sms &&
+           (uint64_t)2 * n * KEYS <= a.n_keys)
+        n *= 2;
+    return n;
+}
+
 template <int DIMS>
 enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
                              struct kg_error *err) {
-    return kg_launch_dependent(cuda, tensor_kernel<DIMS>, dim3((a.n_queries + QUERIES - 1) / QUERIES, a.n_heads),
-                               THREADS, a, "attention_weights", err, sizeof(tiles<DIMS>));
+    const uint32_t n_tiles = (a.n_queries + QUERIES - 1) / QUERIES;
+    const tensor_params p = { a, blocks_of_cluster(cuda, a, (uint64_t)n_tiles * a.n_heads) };
+    return kg_launch_dependent(cuda, tensor_kernel<DIMS>, dim3(n_tiles * p.cluster, a.n_heads), THREADS, p,
+                               "attention_weights", err, sizeof(tiles<DIMS>), p.cluster);
 }
 
 } // namespace

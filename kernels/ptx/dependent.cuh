@@ -49,6 +49,15 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
 }
 
+/* Whether there is code for clusters on this device: code for 9.0 is for 9.0 alone. */
+static inline bool kg_has_clusters(const struct kg_cuda_backend *cuda) {
+    constexpr int ARCHITECTURES[] = { __CUDA_ARCH_LIST__ };
+    if (cuda->compute_capability != 90) return false;
+    for (const int architecture : ARCHITECTURES)
+        if (architecture == 900) return true;
+    return false;
+}
+
 /* Clusters of `cluster` blocks of such a kernel that the device runs at the same time. Asks the driver. */
 template <typename Params>
 static inline uint32_t kg_clusters_at_once(void (*kernel)(Params), unsigned n_threads, size_t shared_bytes,

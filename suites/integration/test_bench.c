@@ -181,7 +181,7 @@ static void telemetry_lies_beside_timings(struct kg_record *rec, const void *arg
     kg_process_result_free(&r);
 }
 
-/* sdpa on the cpu: f32 and f8, right in the rows that are looked at; a glob may leave out the layer; no peer unless
+/* sdpa on the cpu: f32, f8 and i8, right in the rows that are looked at; a glob may leave out the layer; no peer unless
  * asked. */
 static void attention_is_checked_where_it_is_timed(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -189,7 +189,7 @@ static void attention_is_checked_where_it_is_timed(struct kg_record *rec, const 
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     char *bundle = only_bundle(rec);
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
-    ck_assert_uint_eq(json_array_size(results), 6);
+    ck_assert_uint_eq(json_array_size(results), 8);
     const json_t *f8 = kg_lab_result(results, "bench/sdpa/auto[cpu,f8,B=1 H=4/2 S=48 D=64 causal]");
     const json_t *error = json_array_get(json_object_get(f8, "errors"), 0);
     ck_assert_str_eq(json_string_value(json_object_get(error, "name")), "rows_from_float64");

@@ -128,15 +128,6 @@ static uint32_t keys_read(const struct kg_sdpa_args *args, uint32_t n_keys) {
     return args->causal && args->window > 0 && reach < n_keys ? (uint32_t)reach : n_keys;
 }
 
-/* Whether there is code for clusters on this device: code for 9.0 is for 9.0 alone. */
-static bool has_clusters(const struct kg_cuda_backend *cuda) {
-    constexpr int ARCHITECTURES[] = { __CUDA_ARCH_LIST__ };
-    if (cuda->compute_capability != 90) return false;
-    for (const int architecture : ARCHITECTURES)
-        if (architecture == 900) return true;
-    return false;
-}
-
 /* Splits double as long as every block has a multiprocessor and enough keys. Clusters lie within a part of the GPU, of
  * which some have a few multiprocessors less: an eighth of all stays out of use, and where the splits are too many for
  * that they go through memory, in pairs if they are more than are read there at once. Beyond a cluster's worth of
@@ -146,7 +137,7 @@ split_plan kg_sdpa_mma::plan_split(const struct kg_cuda_backend *cuda, const str
     constexpr uint64_t MIN_KEYS = 128, LONG_BYTES = 256 << 10, BEYOND_CACHE_BYTES = 32 << 20;
     constexpr uint32_t HALF_CLUSTER = MAX_CLUSTER / 2, MAX_SPLITS = 64;
     const uint64_t n_keys = keys_read(args, most_keys), n_blocks = most_split_blocks(cuda);
-    const uint64_t n_clustered = has_clusters(cuda) ? n_blocks - n_blocks / 8 : 0;
+    const uint64_t n_clustered = kg_has_clusters(cuda) ? n_blocks - n_blocks / 8 : 0;
     const uint64_t bytes = n_keys * args->head_dim * 2 * kg_precision_bytes(args->inputs); /* of a KV head */
     const uint32_t most = n_clustered > 0 ? MAX_CLUSTER : MAX_SPLITS;
     split_plan plan = { 1, 1, 0, 0 };

@@ -3,7 +3,7 @@ cuda_sources = \
 	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/pinned.cu kernels/preload.cu \
 	kernels/staging.cu kernels/timing.cu kernels/weights_room.cu \
 	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/few_keys.cu \
-	kernels/attention/prefill.cu kernels/attention/weights.cu \
+	kernels/attention/prefill.cu kernels/attention/weights.cu kernels/attention/weights_few_queries.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/wgmma.cu kernels/attention/sdpa/wgmma_64.cu \
@@ -24,7 +24,7 @@ cuda_sources = \
 	kernels/ptx/tensor_map.cu
 cuda_headers = \
 	kernels/cuda_backend.h kernels/pinned.h kernels/preload.h kernels/staging.h kernels/weights_room.h \
-	kernels/attention/attention.cuh \
+	kernels/attention/attention.cuh kernels/attention/weights.cuh \
 	kernels/attention/sdpa/narrow.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
 	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tile.cuh \

@@ -6,51 +6,24 @@
  *
  * Halves of heads up to 256 dims in whole vectors (sm_80): a block has 64 queries of a head, a warp 16 of them, and
  * tiles of 64 keys come by asynchronous copies, the next one while this one is multiplied by mma.sync (exact products,
- * float32 sums). Where blocks would leave multiprocessors idle, a cluster of up to 8 shares the keys (sm_90): each
- * block has its own for both passes, and between them reads the others' rows, in their order. All else: a block has one
- * query of a head, a thread every THREADS-th key, float32 sums in the order of the dims. Exponentials are of powers of
- * two in the first, expf in the second. */
-#include "kernels/attention/attention.cuh"
+ * float32 sums). Few queries: weights_few_queries.cu. Where blocks would leave multiprocessors idle, a cluster of up to
+ * 8 shares the keys (sm_90): each block has its own for both passes, and between them reads the others' rows, in their
+ * order. All else: a block has one query of a head, a thread every THREADS-th key, float32 sums in the order of the
+ * dims. Exponentials are of powers of two in the first, expf in the second. */
 #include "kernels/attention/sdpa/fragment.cuh"
+#include "kernels/attention/weights.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/ptx/async_copy.cuh"
-#include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mma.cuh"
-#include <float.h>
+
+using namespace kg_weights;
 
 namespace {
 
 constexpr int THREADS = 128, N_WARPS = THREADS / KG_WARP, WARP_QUERIES = 16, QUERIES = N_WARPS * WARP_QUERIES,
               KEYS = 64, MOST_DIMS = 256;
-constexpr float LOG2_E = 1.44269504088896340736f;
-
-/* Keys [begin, end) that a query sees. */
-struct seen_keys {
-    int begin, end;
-    __device__ __forceinline__ seen_keys(const kg_attention_weights_args &a, int query) {
-        begin = 0, end = (int)a.n_keys;
-        if (!a.causal) return;
-        end = max(0, (int)a.n_keys - (int)a.n_queries + query + 1);
-        if (a.window > 0) begin = max(0, end - (int)min(a.window, a.n_keys));
-    }
-};
-
-/* A row's largest score and the sum of exponentials relative to it, in powers of two. */
-struct row_state {
-    float largest, sum;
-    __device__ __forceinline__ void add(const row_state &o) {
-        const float both = fmaxf(largest, o.largest);
-        sum = sum * exp2f(largest - both) + o.sum * exp2f(o.largest - both);
-        largest = both;
-    }
-};
-
-/* What exponentials are to be multiplied by. A row without anything seen has a sum of 0. */
-__device__ __forceinline__ float share_of(float sum) {
-    return sum == 0.0f ? 0.0f : __fdiv_rn(1.0f, sum);
-}
 
 /* Rows of a tile from row `first` on, zeros beyond the rows there are and the head size. */
 template <int DIMS, int ROW>
@@ -64,10 +37,6 @@ __device__ __forceinline__ void copy_tile(__half (&to)[KEYS][ROW], const __half 
         kg_copy_16(kg_shared_address(&to[row][d]), valid ? from + (first + row) * stride + d : from, valid);
     }
 }
-
-struct tensor_params : kg_attention_weights_args {
-    uint32_t cluster; /* blocks that share the keys of a tile of queries */
-};
 
 /* Rows padded by 16 bytes: the 8 of a matrix meet different banks. state: of the block's keys, for its cluster. */
 template <int DIMS> struct tiles {
@@ -116,18 +85,8 @@ __device__ __forceinline__ void each_tile(tiles<DIMS> &shared, const __half *k, 
     }
 }
 
-/* The row's state over the keys of all blocks of the cluster. */
-template <int DIMS>
-__device__ __forceinline__ row_state of_cluster(const tiles<DIMS> &shared, int row, uint32_t n_blocks) {
-    row_state all = { -FLT_MAX, 0 };
-    for (uint32_t rank = 0; rank < n_blocks; rank++)
-        all.add({ kg_load_peer<float>(kg_peer_address(&shared.largest[row], rank)),
-                  kg_load_peer<float>(kg_peer_address(&shared.sum[row], rank)) });
-    return all;
-}
-
 /* Grid: (tiles of queries times blocks of a cluster, heads). Shared memory: tiles<DIMS>. */
-template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__ tensor_params a) {
+template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__ weights_params a) {
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     tiles<DIMS> &shared = *reinterpret_cast<tiles<DIMS> *>(dynamic_shared);
     const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP, head = blockIdx.y,
@@ -184,7 +143,10 @@ template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(con
         kg_cluster_arrive();
         kg_cluster_wait(); /* every block's states are there */
 #pragma unroll
-        for (int half = 0; half < 2; half++) state[half] = of_cluster(shared, row - first + 8 * half, a.cluster);
+        for (int half = 0; half < 2; half++) {
+            const int at = row - first + 8 * half;
+            state[half] = of_cluster(&shared.largest[at], &shared.sum[at], a.cluster);
+        }
         kg_cluster_arrive(); /* this one has read them */
     }
 #pragma unroll
@@ -266,26 +228,26 @@ template <typename T> __global__ void __launch_bounds__(THREADS) any_kernel(cons
     }
 }
 
-/* As many as have a multiprocessor and a tile of keys each. */
-uint32_t blocks_of_cluster(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a, uint64_t n_items) {
-    constexpr uint32_t MOST = 8;
-    uint32_t n = 1;
-    while (n < MOST && kg_has_clusters(cuda) && 2 * n * n_items <= (uint64_t)cuda->n_sms &&
-           (uint64_t)2 * n * KEYS <= a.n_keys)
-        n *= 2;
-    return n;
-}
-
 template <int DIMS>
 enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
                              struct kg_error *err) {
     const uint32_t n_tiles = (a.n_queries + QUERIES - 1) / QUERIES;
-    const tensor_params p = { a, blocks_of_cluster(cuda, a, (uint64_t)n_tiles * a.n_heads) };
+    const weights_params p = { a, blocks_of_cluster(cuda, a, (uint64_t)n_tiles * a.n_heads, KEYS) };
     return kg_launch_dependent(cuda, tensor_kernel<DIMS>, dim3(n_tiles * p.cluster, a.n_heads), THREADS, p,
                                "attention_weights", err, sizeof(tiles<DIMS>), p.cluster);
 }
 
 } // namespace
+
+uint32_t kg_weights::blocks_of_cluster(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
+                                       uint64_t n_items, uint32_t least_keys) {
+    constexpr uint32_t MOST = 8;
+    uint32_t n = 1;
+    while (n < MOST && kg_has_clusters(cuda) && 2 * n * n_items <= (uint64_t)cuda->n_sms &&
+           (uint64_t)2 * n * least_keys <= a.n_keys)
+        n *= 2;
+    return n;
+}
 
 extern "C" enum kg_status kg_cuda_attention_weights(struct kg_backend *backend,
                                                     const struct kg_attention_weights_args *args,
@@ -303,6 +265,7 @@ extern "C" enum kg_status kg_cuda_attention_weights(struct kg_backend *backend,
     const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     if (args->activations == KG_PRECISION_F16 && args->head_dim % KG_VECTOR == 0 && args->head_dim <= MOST_DIMS &&
         kg_vector_aligned(args->q) && kg_vector_aligned(args->k) && cuda->compute_capability >= 80) {
+        if (few_queries_suit(cuda, *args)) return launch_few_queries(cuda, *args, err);
         if (args->head_dim <= 64) return launch_tensor<64>(cuda, *args, err);
         if (args->head_dim <= 128) return launch_tensor<128>(cuda, *args, err);
         return launch_tensor<MOST_DIMS>(cuda, *args, err);

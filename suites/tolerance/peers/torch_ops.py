@@ -28,7 +28,7 @@ except ImportError as missing:
     print(f"{sys.executable}: {missing}: PyTorch is not installed", file=sys.stderr)
     sys.exit(77)
 
-DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.int32: "I32", torch.uint8: "U8"}
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.int32: "I32", torch.uint8: "U8", torch.int8: "I8"}
 ROUND_F32, ROUND_F16, SMALLEST_F16 = 2.0**-24, 2.0**-11, 2.0**-25
 
 
@@ -73,6 +73,8 @@ def read_safetensors(path):
         raw = bytearray(content[8 + n + begin : 8 + n + end])
         if entry["dtype"] == "F8_E4M3":
             values = E4M3[torch.frombuffer(raw, dtype=torch.uint8).long()]
+        elif entry["dtype"] == "I8":
+            values = torch.frombuffer(raw, dtype=torch.int8).double()
         elif entry["dtype"] == "I32":
             values = torch.frombuffer(raw, dtype=torch.int32).double()
         else:
@@ -101,6 +103,15 @@ class Maker:
     def vector(self, shape, deviation=1.0, mean=0.0):
         """float32 in every precision; the values are those of activations."""
         return self.normal(*(shape if isinstance(shape, tuple) else (shape,)), deviation=deviation, mean=mean).float()
+
+    def quantized(self, form, *shape):
+        """Bytes of E4M3 or int8, and the numbers they stand for."""
+        if form == "int8":
+            x = torch.randint(-127, 128, shape, generator=self.random, dtype=torch.int8)
+            return x, x.double()
+        x = torch.randint(0, 120, shape, generator=self.random, dtype=torch.uint8)
+        x += 128 * torch.randint(0, 2, shape, generator=self.random, dtype=torch.uint8)
+        return x, E4M3[x.long()]
 
     def ids(self, n, below):
         return torch.randint(below, (n,), generator=self.random, dtype=torch.int32)
@@ -266,16 +277,16 @@ def sdpa_cases(m):
     for batch, queries, keys, heads, kv_heads, dim, causal, window, with_sinks, quantized in (
             (1, 1, 1, 8, 8, 64, 0, 0, 0, 0), (2, 65, 65, 4, 2, 64, 1, 0, 0, 0), (1, 17, 513, 14, 2, 64, 1, 0, 1, 0),
             (1, 130, 63, 4, 1, 128, 1, 0, 0, 0), (1, 33, 127, 8, 2, 80, 1, 16, 1, 0), (2, 9, 40, 4, 4, 96, 0, 0, 1, 0),
-            (1, 65, 65, 8, 2, 64, 1, 0, 1, 1), (2, 3, 200, 6, 3, 128, 0, 0, 0, 1)):
+            (1, 65, 65, 8, 2, 64, 1, 0, 1, "E4M3"), (2, 3, 200, 6, 3, 128, 0, 0, 0, "E4M3"),
+            (1, 65, 65, 8, 2, 64, 1, 0, 1, "int8"), (2, 3, 200, 6, 3, 128, 0, 0, 0, "int8")):
         shapes = {"q": (batch, heads, queries, dim), "k": (batch, kv_heads, keys, dim),
                   "v": (batch, kv_heads, keys, dim)}
         tensors, values = {}, {}
         for name, shape in shapes.items():
             if quantized:
-                tensors[name] = torch.randint(0, 120, shape, generator=m.random, dtype=torch.uint8)
-                tensors[name] += 128 * torch.randint(0, 2, shape, generator=m.random, dtype=torch.uint8)
+                tensors[name], numbers = m.quantized(quantized, *shape)
                 tensors[f"{name}_scale"] = m.normal(*shape[:2]).float().abs() * 0.001 + 0.01
-                values[name] = E4M3[tensors[name].long()] * tensors[f"{name}_scale"].double()[..., None, None]
+                values[name] = numbers * tensors[f"{name}_scale"].double()[..., None, None]
             else:
                 tensors[name] = m.normal(*shape)
                 values[name] = tensors[name].double()
@@ -291,7 +302,7 @@ def sdpa_cases(m):
         if m.dtype == torch.float16:
             error += largest * 3 * ROUND_F16
         yield Case("sdpa", f"B={batch} Sq={queries} Sk={keys} H={heads}/{kv_heads} D={dim} causal={causal} "
-                   f"window={window} sinks={with_sinks}{' E4M3' if quantized else ''}", tensors,
+                   f"window={window} sinks={with_sinks}{f' {quantized}' if quantized else ''}", tensors,
                    {"causal": causal, "window": window}, {"out": want},
                    {"out": m.rounded(want, torch.full_like(want, error))},
                    "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum "
@@ -299,16 +310,39 @@ def sdpa_cases(m):
 
 
 def sdpa_quantize_cases(m):
-    for batch, heads, rows, dim, deviation in ((1, 8, 512, 64, 1.0), (2, 3, 5, 80, 100.0), (1, 2, 33, 97, 0.001)):
+    for batch, heads, rows, dim, deviation, int8 in ((1, 8, 512, 64, 1.0, 0), (2, 3, 5, 80, 100.0, 0),
+                                                     (1, 2, 33, 97, 0.001, 0), (1, 8, 512, 64, 1.0, 1),
+                                                     (2, 3, 5, 97, 0.001, 1)):
         x = m.normal(batch, heads, rows, dim, deviation=deviation)
-        scale = x.float().abs().amax((2, 3)) / torch.tensor(448.0)
+        scale = x.float().abs().amax((2, 3)) / torch.tensor(127.0 if int8 else 448.0)
         quotient = (x.float() / scale[..., None, None]).double()
-        step = 2.0 ** (torch.frexp(quotient).exponent - 1).clamp(min=-6).double() / 8
+        step = 1.0 if int8 else 2.0 ** (torch.frexp(quotient).exponent - 1).clamp(min=-6).double() / 8
         want = {"out": (torch.round(quotient / step) * step).clamp(-448, 448), "scale": scale.double()}
-        yield Case("sdpa_quantize", f"{batch}x{heads}x{rows}x{dim} x={deviation:g}", {"x": x}, {}, want,
-                   {name: torch.zeros_like(w) for name, w in want.items()},
-                   "quotients in float32 rounded to nearest even, to 3 bits after the first or to multiples of 2^-9: "
-                   "the same numbers")
+        yield Case("sdpa_quantize", f"{batch}x{heads}x{rows}x{dim} x={deviation:g}{' int8' if int8 else ''}", {"x": x},
+                   {"int8": int8}, want, {name: torch.zeros_like(w) for name, w in want.items()},
+                   "quotients in float32 rounded to nearest even, to 3 bits after the first, multiples of 2^-9 or "
+                   "whole numbers: the same numbers")
+
+
+def attention_weights_cases(m):
+    for rows, keys, heads, kv_heads, dim, causal, window, sink in (
+            (1, 513, 14, 2, 64, 1, 0, None), (65, 65, 6, 2, 64, 1, 0, None), (17, 129, 4, 1, 128, 0, 0, None),
+            (33, 129, 8, 2, 80, 1, 16, None), (1, 1025, 8, 2, 128, 1, 128, 1.0), (3, 40, 4, 4, 33, 0, 0, 3.0)):
+        q, k = m.normal(rows, heads, dim), m.normal(keys, kv_heads, dim)
+        tensors, scale = {"q": q, "k": k}, float32(1 / math.sqrt(dim))
+        qd, kd = q.double().transpose(0, 1), k.double().transpose(0, 1).repeat_interleave(heads // kv_heads, 0)
+        scores = (qd @ kd.transpose(1, 2) * scale).masked_fill(~sdpa_mask(rows, keys, causal, window), -math.inf)
+        products = (qd.abs() @ kd.abs().transpose(1, 2)).max().item() * scale
+        if sink is not None:
+            tensors["sinks"] = m.vector(heads, deviation=sink)
+            scores = torch.cat((scores, tensors["sinks"].double()[:, None, None].expand(heads, rows, 1)), -1)
+        want = F.softmax(scores, -1)[..., :keys]
+        error = want * (2 * math.log2(keys) + 16 + 2 * (8 + math.sqrt(dim)) * products) * ROUND_F32 + 2.0**-126
+        yield Case("attention_weights", f"rows={rows} keys={keys} heads={heads}/{kv_heads} dim={dim} causal={causal} "
+                   f"window={window}{'' if sink is None else f' sinks={sink:g}'}", tensors,
+                   {"causal": causal, "window": window}, {"out": want}, {"out": m.rounded(want, error)},
+                   "a logit errs by sqrt(dim) roundings of sum|q k| scale and moves its weight by that share; "
+                   "exponentials, a tree sum and a product in float32")
 
 
 def softmax_cases(m):
@@ -382,6 +416,75 @@ def router_cases(m):
                    "the same experts; exponents rounded once, exponentials, a sum and a quotient in float32")
 
 
+def normed(m, rows, n_in, eps):
+    """x, the norm's weight, n = rmsnorm(x) and what n may be off by: a tree sum and products, in f16 one rounding."""
+    x, weight = m.normal(rows, n_in), m.vector(n_in, 0.1, 1.0)
+    xd = x.double()
+    n = xd / torch.sqrt((xd * xd).mean(-1, keepdim=True) + float32(eps)) * weight.double()
+    error = n.abs() * (math.log2(n_in) + 6) * ROUND_F32
+    return x, weight, n, m.rounded(n, error) if m.dtype == torch.float16 else error
+
+
+def product_of(m, n, n_error, weight, bias):
+    """n weight^T + bias, and what it may be off by before it is rounded."""
+    w, b = weight.double(), 0 if bias is None else bias.double()
+    sums = 8 + math.sqrt(weight.shape[1])
+    return n @ w.T + b, (n.abs() @ w.abs().T + abs(b)) * sums * ROUND_F32 + n_error @ w.abs().T
+
+
+def norm_qkv_cases(m):
+    for rows, n_in, n_q, n_k, eps, with_bias in ((1, 896, 896, 128, 1e-6, True), (7, 96, 64, 32, 1e-5, False),
+                                                 (65, 256, 256, 64, 1e-5, True), (3, 63, 18, 6, 1e-5, False)):
+        x, weight, n, n_error = normed(m, rows, n_in, eps)
+        tensors, want, bound = {"x": x, "norm_weight": weight}, {}, {}
+        for name, n_out in (("q", n_q), ("k", n_k), ("v", n_k)):
+            w = tensors[f"{name}_weight"] = m.normal(n_out, n_in, deviation=1 / math.sqrt(n_in))
+            b = m.vector(n_out) if with_bias else None
+            if with_bias:
+                tensors[f"{name}_bias"] = b
+            want[name], error = product_of(m, n, n_error, w, b)
+            bound[name] = m.rounded(want[name], error)
+        yield Case("norm_qkv", f"M={rows} K={n_in} N={n_q}+2x{n_k}{' bias' if with_bias else ''}", tensors,
+                   {"eps": eps}, want, bound, "the norm's error and, in f16, its rounding times sum|w|; float32 sums")
+
+
+def norm_swiglu_cases(m):
+    for rows, n_in, n_out, limit, alpha, up_offset in ((1, 896, 1030, 0.0, 1.0, 0.0), (7, 96, 64, 7.0, 1.702, 1.0),
+                                                       (65, 256, 512, 0.0, 1.0, 0.0), (3, 63, 5, 0.0, 1.0, 0.0)):
+        x, weight, n, n_error = normed(m, rows, n_in, 1e-5)
+        tensors, alpha = {"x": x, "norm_weight": weight}, float32(alpha)
+        parts = []
+        for name in ("gate", "up"):
+            w = tensors[f"{name}_weight"] = m.normal(n_out, n_in, deviation=1 / math.sqrt(n_in))
+            value, error = product_of(m, n, n_error, w, None)
+            parts += [value, m.rounded(value, error)]  # in f16 a product may be rounded
+        g, g_error, u, u_error = parts
+        if limit > 0:
+            g, u = g.clamp(max=limit), u.clamp(-limit, limit)
+        gate, up = g * torch.sigmoid(alpha * g), u + up_offset
+        want = gate * up
+        exponent = 8 + (alpha * g).abs()
+        error = 1.1 * g_error * (up.abs() + u_error) + gate.abs() * u_error + want.abs() * exponent * ROUND_F32
+        yield Case("norm_swiglu", f"M={rows} K={n_in} N={n_out} limit={limit:g} alpha={alpha:g}", tensors,
+                   {"eps": 1e-5, "limit": limit, "alpha": alpha, "up_offset": up_offset}, {"out": want},
+                   {"out": m.rounded(want, error)},
+                   "errors of gate and up, each of which f16 may round, times the other; a gate's slope is below 1.1")
+
+
+def linear_add_cases(m):
+    for rows, n_in, n_out, with_bias in ((1, 4864, 896, False), (7, 96, 33, True), (65, 256, 512, True),
+                                         (3, 63, 5, False)):
+        x, residual = m.normal(rows, n_in), m.normal(rows, n_out)
+        tensors = {"x": x, "residual": residual, "weight": m.normal(n_out, n_in, deviation=1 / math.sqrt(n_in))}
+        if with_bias:
+            tensors["bias"] = m.vector(n_out)
+        product, error = product_of(m, x.double(), torch.zeros_like(x).double(), tensors["weight"], tensors.get("bias"))
+        want = residual.double() + product
+        yield Case("linear_add", f"M={rows} K={n_in} N={n_out}{' bias' if with_bias else ''}", tensors, {},
+                   {"out": want}, {"out": m.rounded(want, m.rounded(product, error) + want.abs() * ROUND_F32)},
+                   "a float32 sum of K products, which f16 may round before it is added")
+
+
 def experts_linear_cases(m):
     for tokens, n_used, n_experts, n_out, n_in, shared, bias in (
             (1, 4, 32, 64, 96, True, True), (1, 4, 32, 96, 64, False, True), (17, 4, 8, 33, 96, True, False),
@@ -420,7 +523,8 @@ def experts_combine_cases(m):
 
 MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "layernorm": layernorm_cases, "linear": linear_cases,
           "rope": rope_cases, "kv_write": kv_write_cases, "attention": attention_cases, "softmax": softmax_cases,
-          "sdpa": sdpa_cases, "sdpa_quantize": sdpa_quantize_cases,
+          "sdpa": sdpa_cases, "sdpa_quantize": sdpa_quantize_cases, "attention_weights": attention_weights_cases,
+          "norm_qkv": norm_qkv_cases, "norm_swiglu": norm_swiglu_cases, "linear_add": linear_add_cases,
           "add": add_cases, "swiglu": swiglu_cases, "gelu": gelu_cases, "router": router_cases,
           "experts_linear": experts_linear_cases, "experts_combine": experts_combine_cases}
 

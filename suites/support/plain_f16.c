@@ -243,7 +243,7 @@ static enum kg_status sdpa_quantize(const struct style *s, const struct kg_sdpa_
         const uint16_t *x = (const uint16_t *)args->x + b * args->x_strides.batch + h * args->x_strides.head;
         float *wide = widened_rows(x, args->n_rows, args->x_strides.row, args->head_dim);
         head.x = wide;
-        head.y = args->y + b * args->y_strides.batch + h * args->y_strides.head;
+        head.y = (uint8_t *)args->y + b * args->y_strides.batch + h * args->y_strides.head;
         head.scale = args->scale + i;
         status = kg_cpu_sdpa_quantize(NULL, &head, err);
         free(wide);

@@ -34,8 +34,8 @@ static enum kg_status keep(const char *dir, const char *name, const char *data, 
             n == 1 ? kg_xasprintf("data/recovery/%s.torn", name) : kg_xasprintf("data/recovery/%s.torn-%d", name, n);
         status = kg_beneath_check(dir, relative, err);
     }
-    if (status == KG_ERR_NOT_FOUND) status = kg_bundle_put(dir, relative, data, size_bytes, err);
-    if (status == KG_OK) status = kg_file_sync(dir, relative, err);
+    /* Whole or not at all: a recover that is killed here leaves no empty file in the name's place. */
+    if (status == KG_ERR_NOT_FOUND) status = kg_beneath_write(dir, relative, data, size_bytes, err);
     free(relative);
     return status;
 }

@@ -527,8 +527,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
         "check --require-gpu --compress --bundles ",
         "bench --backend cuda --filter bench/[!s]* --filter bench/s[!d]* --compress --bundles ",
-        "bench --backend cuda --filter bench/[!s]* --filter bench/s[!d]* --ncu-filter bench/*fused/prefill_* "
-        "--ncu-filter bench/linear/decode_qwen_*",
+        "--filter bench/s[!d]* --ncu-filter bench/*fused/prefill_* --ncu-filter bench/linear/decode_qwen_*",
         "bench --backend cuda --filter bench/model/*[[]cuda,f16,model=* --filter bench/model/load[[]cuda,-,model=*",
         "bench --quick --backend cuda --filter sdpa/scalar*f16*S=48* --ncu --bundles ",
         "bench --backend cuda --filter sdpa* --peer --ncu-filter sdpa/auto* --ncu-filter sdpa/*",

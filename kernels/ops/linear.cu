@@ -63,7 +63,7 @@ enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg
     const uint64_t widths[] = { c->n_embd, c->n_ff, (uint64_t)c->n_heads * c->head_dim };
     uint64_t n_in = 0;
     for (const uint64_t width : widths) n_in = width > n_in ? width : n_in;
-    if (plan->activations == KG_PRECISION_F8)
+    if (kg_precision_is_quantized(plan->activations))
         return kg_fail(err, KG_ERR_UNSUPPORTED, "the cuda back end has no %s activations, only f32 and f16",
                        kg_precision_name(plan->activations));
     *workspace_bytes = plan->max_rows > GEMV_MAX_ROWS ? lay_out(plan->max_rows, n_in).size_bytes : 0;

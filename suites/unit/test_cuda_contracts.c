@@ -8,17 +8,13 @@
 #include <limits.h>
 #include <string.h>
 
-/* FP8 activations and caches belong to sdpa alone. */
-static void other_precisions(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    struct kg_op_device d;
-    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+static void expect_refused(struct kg_op_device *device, enum kg_precision p) {
     const float zeros[64] = { 0 };
-    float *x = kg_op_device_put(&d, zeros, sizeof zeros), *y = kg_op_device_put(&d, zeros, sizeof zeros);
-    const int32_t *ids = kg_op_device_put(&d, zeros, sizeof zeros);
+    float *x = kg_op_device_put(device, zeros, sizeof zeros), *y = kg_op_device_put(device, zeros, sizeof zeros);
+    const int32_t *ids = kg_op_device_put(device, zeros, sizeof zeros);
     const struct kg_weight w = { x, KG_DTYPE_F32, 4, 8 };
-    const enum kg_precision p = KG_PRECISION_F8;
-    const struct kg_backend_ops *ops = d.backend->ops;
+    struct kg_backend *backend = device->backend;
+    const struct kg_backend_ops *ops = backend->ops;
     const struct kg_attention_args attention = { .q = x,
                                                  .k_cache = x,
                                                  .v_cache = x,
@@ -41,13 +37,23 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
     const struct kg_linear_args other_output = { .output = KG_PRECISION_F16, .x = x, .weight = w, .y = y, .n_rows = 1 };
     struct kg_error err[6] = { 0 };
     const enum kg_status status[] = {
-        ops->attention(d.backend, &of_q, &err[0]),         ops->attention(d.backend, &of_cache, &err[1]),
-        ops->experts_linear(d.backend, &experts, &err[2]), ops->embedding(d.backend, &embedding, &err[3]),
-        ops->linear(d.backend, &linear, &err[4]),          ops->linear(d.backend, &other_output, &err[5]),
+        ops->attention(backend, &of_q, &err[0]),         ops->attention(backend, &of_cache, &err[1]),
+        ops->experts_linear(backend, &experts, &err[2]), ops->embedding(backend, &embedding, &err[3]),
+        ops->linear(backend, &linear, &err[4]),          ops->linear(backend, &other_output, &err[5]),
     };
     for (size_t i = 0; i < KG_COUNT_OF(status); i++)
-        ck_assert_msg(status[i] == KG_ERR_UNSUPPORTED && strstr(err[i].message, i < 5 ? "f8" : "f16") != NULL,
-                      "call %zu: status %d, '%s'", i, (int)status[i], err[i].message);
+        ck_assert_msg(status[i] == KG_ERR_UNSUPPORTED &&
+                          strstr(err[i].message, i < 5 ? kg_precision_name(p) : "f16") != NULL,
+                      "%s, call %zu: status %d, '%s'", kg_precision_name(p), i, (int)status[i], err[i].message);
+}
+
+/* FP8 and int8 activations and caches belong to sdpa alone. */
+static void other_precisions(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_op_device d;
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    expect_refused(&d, KG_PRECISION_F8);
+    expect_refused(&d, KG_PRECISION_I8);
     kg_op_device_close(&d);
 }
 

@@ -102,6 +102,18 @@ static void figures_by_hand(struct kg_record *rec, const void *arg) {
     kg_ncu_launches_free(&l);
 }
 
+/* FP8 has one figure, int8 another. */
+static void operations_by_operand(struct kg_record *rec, const void *arg) {
+    static const char ONE[] = HEAD ROW("0", "a", "sm__ops_path_tensor_src_fp8.sum", "", "268,435,456")
+        ROW("0", "a", "sm__ops_path_tensor_src_int8.sum", "", "0");
+    struct kg_ncu_launches l = parsed(ONE);
+    (void)rec;
+    (void)arg;
+    ck_assert_double_eq(figure(&l, "a", "fp8_operations"), 268435456);
+    ck_assert_double_eq(figure(&l, "a", "int8_operations"), 0);
+    kg_ncu_launches_free(&l);
+}
+
 /* Over launches of all kernels; what one of them has not is not a sum of the others. */
 static void sums_over_launches(struct kg_record *rec, const void *arg) {
     static const char TWO[] = HEAD ROW("0", "a", "dram__bytes_read.sum", "byte", "1,000")
@@ -300,6 +312,7 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "reads_what_ncu_writes", .run = reads_what_ncu_writes },
         { .name = "figures_by_hand", .run = figures_by_hand },
+        { .name = "operations_by_operand", .run = operations_by_operand },
         { .name = "sums_over_launches", .run = sums_over_launches },
         { .name = "launches_left_out", .run = launches_left_out },
         { .name = "asks_for_each_metric_once", .run = asks_for_each_metric_once },

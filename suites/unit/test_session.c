@@ -224,8 +224,10 @@ static void precisions_the_cpu_lacks(struct kg_record *rec, const void *arg) {
     (void)arg;
     const struct kg_session_options asked[] = { { 8, KG_PRECISION_F16, KG_PRECISION_F32 },
                                                 { 8, KG_PRECISION_F32, KG_PRECISION_F16 },
-                                                { 8, KG_PRECISION_F32, KG_PRECISION_F8 } };
-    const char *const says[] = { "f16 activations", "f16 KV cache", "f8 KV cache" };
+                                                { 8, KG_PRECISION_F32, KG_PRECISION_F8 },
+                                                { 8, KG_PRECISION_I8, KG_PRECISION_F32 },
+                                                { 8, KG_PRECISION_F32, KG_PRECISION_I8 } };
+    const char *const says[] = { "f16 activations", "f16 KV cache", "f8 KV cache", "i8 activations", "i8 KV cache" };
     struct opened o;
     open_model(rec, &QWEN2, &kg_cpu_ops, 1, &o);
     for (size_t i = 0; i < KG_COUNT_OF(asked); i++) {

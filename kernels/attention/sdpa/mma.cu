@@ -38,6 +38,7 @@ template <typename T, int DIMS_, int ROW_TILES_> struct mma_shared {
     static constexpr int DIMS = DIMS_, ROW_TILES = ROW_TILES_, WARP_ROWS = ROW_TILES * 16;
     static constexpr int QUERIES = N_WARPS * WARP_ROWS;
     static constexpr int KEYS = ROW_TILES > 1 && DIMS > 64 ? 32 : 64; /* of a tile: their scores fit the registers */
+    /* Beside what makes halves of int8 they would spill. */
     static constexpr bool Q_IN_REGISTERS = ROW_TILES * DIMS <= 128 && !std::is_same_v<T, int8_t>;
     static constexpr int STEPS = DIMS / 16;
     static constexpr int Q_ROW = DIMS + PAD_BYTES / 2, KV_ROW = DIMS + PAD_BYTES / (int)sizeof(T); /* elements */

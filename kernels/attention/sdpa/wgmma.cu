@@ -207,7 +207,7 @@ template <typename Shape> struct worker {
     }
 
     /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of
-     * a byte, queries' and keys', which may still be loading. */
+     * inputs of a byte, queries' and keys', which may still be loading. */
     __device__ __forceinline__ void run_tiles(int begin, int end, const float (&head_scales)[2]) {
         unsigned even[KEYS / 4], odd[KEYS / 4];
         float shrink[2];

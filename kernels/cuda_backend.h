@@ -38,7 +38,7 @@ struct kg_preloading;
 struct kg_staging;
 struct kg_weights_room;
 /* Of products of many rows (mxfp4/gemm.cu, gemm/blocks.cu). */
-enum { KG_MXFP4_KERNELS = 8, KG_BLOCK_KERNELS = 24, KG_MAX_SPLIT = 8 };
+enum { KG_MXFP4_KERNELS = 10, KG_BLOCK_KERNELS = 24, KG_MAX_SPLIT = 8 };
 
 struct kg_cuda_backend {
     struct kg_backend base; /* first: a struct kg_backend * is one of these */

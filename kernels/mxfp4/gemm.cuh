@@ -65,6 +65,7 @@ template <int CONSUMERS, int N, int STAGES, int PRODUCER_REGISTERS>
 struct gemm_shape : ring_shape<CONSUMERS, N, STAGES, 1, PRODUCER_REGISTERS, true> {
     using ring = ring_shape<CONSUMERS, N, STAGES, 1, PRODUCER_REGISTERS, true>;
     static constexpr int MULTICAST = 1;
+    static constexpr bool GATED = false;
     /* Padding: neither writing columns nor reading rows of the sums has bank conflicts. */
     static constexpr int SUM_FLOATS = ring::M + 4, SUM_BYTES = N * SUM_FLOATS * 4;
     static constexpr int BYTES = (ring::RING_BYTES > SUM_BYTES ? ring::RING_BYTES : SUM_BYTES) + 1024; /* to align */
@@ -189,6 +190,41 @@ static __device__ __forceinline__ void consume_loaded(lane_tile &to, const lane_
     kg_pin(to.codes, to.scales);
 }
 
+/* A consumer warp's codes of a tile: those of its group of 16 rows; or, GATED, of 8 rows of a group of gates, then of
+ * the same rows of ups, so that a thread's sums are gate and up of the same outputs. */
+template <typename S> struct tile_loader {
+    unsigned codes, scales; /* of stage 0, shared */
+    bool upper;             /* GATED: the last 8 rows of the groups */
+    lane_tile next[S::GATED ? 2 : 1];
+
+    __device__ __forceinline__ explicit tile_loader(unsigned ring) {
+        const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 128 % S::CONSUMERS * 4 + threadIdx.x / 32 % 4;
+        const uint32_t group = S::GATED ? warp / 2 : warp;
+        codes = kg_opaque(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES);
+        scales = kg_opaque(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
+        upper = warp % 2 != 0;
+    }
+    __device__ __forceinline__ void load(uint32_t stage) {
+        const unsigned at = stage * S::STAGE_BYTES;
+#pragma unroll
+        for (int i = 0; i < (S::GATED ? 2 : 1); i++) {
+            next[i].codes = kg_load_shared<uint4>(codes + at + i * (S::GROUPS / 2) * CODES_BYTES);
+            next[i].scales = kg_load_shared<uint32_t>(scales + at + i * (S::GROUPS / 2) * SCALES_BYTES);
+        }
+    }
+    __device__ __forceinline__ void take(lane_tile &now) const {
+        if constexpr (S::GATED) {
+            const uint4 gate = next[0].codes, up = next[1].codes;
+            lane_tile both;
+            both.codes = upper ? make_uint4(gate.y, up.y, gate.w, up.w) : make_uint4(gate.x, up.x, gate.z, up.z);
+            both.scales = __byte_perm(next[0].scales, next[1].scales, upper ? 0x7351 : 0x6240);
+            consume_loaded(now, both);
+        } else {
+            consume_loaded(now, next[0]);
+        }
+    }
+};
+
 /* sum += the products of 16 columns and N rows. Waits until no more than three quarters are in flight. */
 template <int N, int K>
 static __device__ __forceinline__ void multiply_quarter(float (&sum)[N / 2], unsigned (&a)[4], const lane_tile &tile,
@@ -212,23 +248,19 @@ static __device__ __forceinline__ void consume_tiles(float (&sum)[N / 2], uint32
                                                      ring_cursor<S::STAGES, S::SLICES> &at, unsigned ring,
                                                      unsigned full, unsigned empty) {
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t group = threadIdx.x / 128 % S::CONSUMERS * 4 + threadIdx.x / 32 % 4;
-    const unsigned codes = kg_opaque(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
-                   scales = kg_opaque(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
+    tile_loader<S> loader(ring);
     const bool arrives = lane < S::MULTICAST; /* lane i arrives at block i's mbarriers */
     const unsigned empty_there =
         S::MULTICAST == 1 ? empty : kg_opaque(kg_peer_address(empty, split * S::MULTICAST + lane % S::MULTICAST));
-    lane_tile now, next;
+    lane_tile now;
     unsigned a[4][4];
     uint64_t x_next = 0;
     zero_sums(sum);
     kg_wgmma_fence();
     const auto load = [&](uint32_t stage) {
-        const unsigned offset = stage * S::STAGE_BYTES;
         if (S::BY_THREADS) kg_async_proxy_fence(); /* their copies: visible to wgmma, which reads by the async proxy */
-        next.codes = kg_load_shared<uint4>(codes + offset);
-        next.scales = kg_load_shared<uint32_t>(scales + offset);
-        x_next = kg_matrix_descriptor<ROW_BYTES>(ring + offset);
+        loader.load(stage);
+        x_next = kg_matrix_descriptor<ROW_BYTES>(ring + stage * S::STAGE_BYTES);
     };
     const auto release = [&](bool yes, uint32_t stage) {
         if (S::MULTICAST == 1) kg_mbarrier_arrive_if(yes, empty_there + 8 * stage);
@@ -243,7 +275,7 @@ static __device__ __forceinline__ void consume_tiles(float (&sum)[N / 2], uint32
 #pragma unroll 4
     for (uint32_t tile = 0; tile + 1 < n_tiles; tile++) {
         const uint64_t x = x_next;
-        consume_loaded(now, next);
+        loader.take(now);
         const uint32_t stage_next = at.stage;
         kg_mbarrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
         load(stage_next);
@@ -257,7 +289,7 @@ static __device__ __forceinline__ void consume_tiles(float (&sum)[N / 2], uint32
         stage_before = stage, stage = stage_next;
     }
     const uint64_t x = x_next;
-    consume_loaded(now, next);
+    loader.take(now);
     multiply_quarter<N, 0>(sum, a[0], now, x);
     multiply_quarter<N, 1>(sum, a[1], now, x);
     multiply_quarter<N, 2>(sum, a[2], now, x);

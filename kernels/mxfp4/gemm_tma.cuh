@@ -14,11 +14,16 @@
  * PAIRED (two parts at most): the owned rows lie first in a block's memory, so that both blocks run the same code. Both
  * also multiply the MIDDLE tiles between their parts, each for its own rows only, while sums are in flight.
  *
- * Numerics: gemm.cuh; sums of parts are added in the parts' order, the middle last. */
+ * GATED (PERSISTENT): W is gate and up, a tile has half as many outputs, and y is their activation.
+ *
+ * Numerics: gemm.cuh; gate and up stay float32 until they are gated; sums of parts are added in the parts' order, the
+ * middle last. */
 #ifndef KIGO_KERNELS_MXFP4_GEMM_TMA_CUH
 #define KIGO_KERNELS_MXFP4_GEMM_TMA_CUH
 
+#include "kernels/block/swiglu.cuh"
 #include "kernels/mxfp4/gemm.cuh"
+#include <type_traits>
 
 namespace kg_mxfp4 {
 
@@ -29,10 +34,22 @@ struct tma_params {
     uint32_t n_across, n_tiles;      /* tiles of a cluster: along the outputs; all */
 };
 
-template <int CONSUMERS, int N, int STAGES, int MULTICAST_, int SLICES, int MAX_SPLIT_>
+/* GATED: p, codes and scales are the gates'. */
+struct gated_params : tma_params {
+    CUtensorMap up_codes, up_scales;
+    const float *up_bias; /* (n_out), NULL for none */
+    bool is_gelu;         /* by `gelu`, else by `swiglu` */
+    struct kg_swiglu_op swiglu;
+    struct kg_geglu_op gelu;
+};
+
+template <int CONSUMERS, int N, int STAGES, int MULTICAST_, int SLICES, int MAX_SPLIT_, bool GATED_ = false>
 struct tma_shape : ring_shape<CONSUMERS, N, STAGES, SLICES, 40, false> {
     using ring = ring_shape<CONSUMERS, N, STAGES, SLICES, 40, false>;
     static constexpr int MULTICAST = MULTICAST_, MULTICAST_ROWS = N / MULTICAST, MAX_SPLIT = MAX_SPLIT_;
+    static constexpr bool GATED = GATED_;
+    using params = std::conditional_t<GATED, gated_params, tma_params>;
+    static constexpr int OUTPUTS = GATED ? ring::M / 2 : ring::M, OUTPUT_GROUPS = OUTPUTS / GROUP_ROWS; /* of a block */
     static constexpr bool PERSISTENT = SLICES == 1 && MAX_SPLIT == 1; /* iterates over tiles */
     static constexpr bool PAIRED = SLICES == 1 && MAX_SPLIT == 2 && MULTICAST == 1;
     static constexpr int X_ROWS = PAIRED ? N / 2 : MULTICAST_ROWS, MIDDLE = 3;
@@ -53,10 +70,11 @@ struct tma_shape : ring_shape<CONSUMERS, N, STAGES, SLICES, 40, false> {
         }
         return most;
     }
-    /* The epilogue's slabs: 64 outputs x N rows of float16, from which TMA stores. They overlay the ring if nothing
-     * follows; PAIRED: the buffer of the sums that the warpgroup was sent. */
+    /* The epilogue's slabs: 64 outputs x N rows of float16, from which TMA stores, for each consumer (GATED: for both).
+     * They overlay the ring if nothing follows; PAIRED: the buffer of the sums that the warpgroup was sent. */
+    static_assert(!GATED || (PERSISTENT && OUTPUTS == 64 && N % 32 == 0), "what epilogue_gated is written for");
     static constexpr int UNIT_ROWS = PAIRED ? N / 2 : 16, BOX_ROWS = PERSISTENT ? N : UNIT_ROWS,
-                         SLAB_BYTES = N * ROW_BYTES, SLABS_BYTES = CONSUMERS * SLAB_BYTES;
+                         SLAB_BYTES = N * ROW_BYTES, SLABS_BYTES = OUTPUTS / 64 * SLAB_BYTES;
     static constexpr int SLABS = PERSISTENT || PAIRED ? ring::RING_BYTES : 0,
                          EXCHANGE = PERSISTENT ? ring::RING_BYTES + SLABS_BYTES : ring::RING_BYTES;
     static_assert(PAIRED || PERSISTENT || ring::RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
@@ -75,12 +93,12 @@ struct block_coords {
 /* A producer thread (one for x, one for weights): for each stage, once it is empty, copy(stage, its mbarrier, group,
  * row, tile of columns, whether of all rows). */
 template <typename S, typename Copy>
-static __device__ __forceinline__ void produce_stages(const tma_params &t, const block_coords &coords,
+static __device__ __forceinline__ void produce_stages(const typename S::params &t, const block_coords &coords,
                                                       const Copy &copy) {
     ring_cursor<S::STAGES, 1> at = { 0, 1 };
     const uint32_t n_steps = coords.end - coords.begin;
     for (uint32_t tile = coords.cluster; tile < t.n_tiles; tile += coords.n_clusters) {
-        const uint32_t across = (tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS,
+        const uint32_t across = (tile % t.n_across * S::MULTICAST + coords.share) * S::OUTPUT_GROUPS,
                        row = tile / t.n_across * S::N + coords.share * S::MULTICAST_ROWS;
         for (uint32_t i = 0; i < n_steps + coords.n_middle; i++) {
             const bool all_rows = !S::PAIRED || i < n_steps;
@@ -95,16 +113,22 @@ static __device__ __forceinline__ void produce_stages(const tma_params &t, const
 
 /* No dependency wait: no launch writes weights. */
 template <typename S>
-static __device__ __forceinline__ void produce_weights(const tma_params &t, const block_coords &coords) {
+static __device__ __forceinline__ void produce_weights(const typename S::params &t, const block_coords &coords) {
     produce_stages<S>(t, coords, [&](unsigned stage, unsigned barrier, int group, int, int k, bool) {
+        const int codes = k * (CODES_BYTES / 2), scales = k * (SCALES_BYTES / 2);
         kg_mbarrier_expect(barrier, S::COPIED_BYTES - S::CODES);
-        kg_tensor_copy(stage + S::CODES, &t.codes, barrier, k * (CODES_BYTES / 2), group, 0, 0);
-        kg_tensor_copy(stage + S::SCALES, &t.scales, barrier, k * (SCALES_BYTES / 2), group, 0, 0);
+        kg_tensor_copy(stage + S::CODES, &t.codes, barrier, codes, group, 0, 0);
+        kg_tensor_copy(stage + S::SCALES, &t.scales, barrier, scales, group, 0, 0);
+        if constexpr (S::GATED) {
+            constexpr int UP = S::OUTPUT_GROUPS;
+            kg_tensor_copy(stage + S::CODES + UP * CODES_BYTES, &t.up_codes, barrier, codes, group, 0, 0);
+            kg_tensor_copy(stage + S::SCALES + UP * SCALES_BYTES, &t.up_scales, barrier, scales, group, 0, 0);
+        }
     });
 }
 
 template <typename S>
-static __device__ __forceinline__ void produce_x(const tma_params &t, const block_coords &coords) {
+static __device__ __forceinline__ void produce_x(const typename S::params &t, const block_coords &coords) {
     const uint32_t mask = ((1u << S::MULTICAST) - 1) << coords.split * S::MULTICAST,
                    mine = coords.share * S::MULTICAST_ROWS * ROW_BYTES;
     kg_dependency_wait(); /* x is visible */
@@ -220,8 +244,8 @@ static __device__ __forceinline__ void reduce_split(float (&sum)[S::N / 2], cons
     }
 }
 
-/* The epilogue: y of a consumer's units. float16 goes through shared memory and TMA; float32 is stored directly (8
- * lanes of a row are 32 bytes). */
+/* The epilogue: y of a consumer's units. float16 goes through shared memory and TMA, which adds it to y where it is to
+ * be added; float32 is stored directly (8 lanes of a row are 32 bytes). */
 template <typename S>
 static __device__ __forceinline__ void epilogue(const tma_params &t, float (&sum)[S::N / 2], const block_coords &coords,
                                                 uint32_t group, uint32_t first, unsigned slabs) {
@@ -244,8 +268,9 @@ static __device__ __forceinline__ void epilogue(const tma_params &t, float (&sum
 #pragma unroll
         for (int k = 0; k < S::N / 2; k++) {
             const uint32_t row = first + k / 4 * 8 + lane % 4 * 2 + k % 2;
-            if (owns_unit<S>(k / 8, t, coords) && row < p.n_rows && here[k / 2 % 2])
-                static_cast<float *>(p.y)[(size_t)row * p.n_out + o + k / 2 % 2 * 8] = result(k);
+            if (!owns_unit<S>(k / 8, t, coords) || row >= p.n_rows || !here[k / 2 % 2]) continue;
+            float *y = static_cast<float *>(p.y) + (size_t)row * p.n_out + o + k / 2 % 2 * 8;
+            *y = result(k) + (p.adds ? *y : 0);
         }
         return;
     }
@@ -268,14 +293,49 @@ static __device__ __forceinline__ void epilogue(const tma_params &t, float (&sum
 #pragma unroll
     for (int row = 0; row < S::N; row += S::BOX_ROWS)
         if (owns_unit<S>(row / 16, t, coords)) {
-            kg_tensor_store(&t.y, from + row * ROW_BYTES, (int)(group * GROUP_ROWS + slab * 64), (int)first + row);
+            const int at = (int)(group * GROUP_ROWS + slab * 64);
+            if (p.adds) kg_tensor_add(&t.y, from + row * ROW_BYTES, at, (int)first + row);
+            else kg_tensor_store(&t.y, from + row * ROW_BYTES, at, (int)first + row);
             kg_bulk_commit();
         }
 }
 
+/* GATED: y of both consumers' outputs, of which a warp has 8: sum[k] of gates is beside sum[k + 2] of ups. */
+template <typename S, typename Gate>
+static __device__ __forceinline__ void epilogue_gated(const gated_params &t, const Gate &gate,
+                                                      const float (&sum)[S::N / 2], uint32_t group, uint32_t first,
+                                                      unsigned slab) {
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, o = group * GROUP_ROWS + warp * 8 + lane / 4;
+    const struct kg_mxfp4_product &p = t.p;
+    const bool here = o < p.n_out;
+    const float gate_bias = p.bias && here ? p.bias[o] : 0, up_bias = t.up_bias && here ? t.up_bias[o] : 0;
+    const auto result = [&](int k) {
+        return gate.template of<kg_quick_sigmoid>(fmaf(sum[k], (float)(1 << SHIFT), gate_bias),
+                                                  fmaf(sum[k + 2], (float)(1 << SHIFT), up_bias));
+    };
+    if (threadIdx.x == 0) kg_bulk_wait_read();
+    kg_barrier_sync(1, S::CONSUMER_THREADS); /* write-after-read: the slab's last results are stored */
+    const unsigned to = slab + lane * ROW_BYTES + ((warp ^ (lane & 7)) << 4);
+#pragma unroll
+    for (int u = 0; u < S::N / 32; u++) {
+        unsigned m[4]; /* of 8 rows each */
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const __half2 two = __floats2half2_rn(result(16 * u + 4 * j), result(16 * u + 4 * j + 1));
+            m[j] = *reinterpret_cast<const unsigned *>(&two);
+        }
+        kg_store_matrices_transposed(to + u * 32 * ROW_BYTES, m);
+    }
+    kg_async_proxy_fence();
+    kg_barrier_sync(1, S::CONSUMER_THREADS); /* all of the slab is visible to the async proxy */
+    if (threadIdx.x != 0) return;
+    kg_tensor_store(&t.y, slab, (int)(group * GROUP_ROWS), (int)first);
+    kg_bulk_commit();
+}
+
 /* A consumer warpgroup's tiles of the product. */
 template <typename S>
-static __device__ __forceinline__ void run_consumer(const tma_params &t, const block_coords &coords) {
+static __device__ __forceinline__ void run_consumer(const typename S::params &t, const block_coords &coords) {
     float sum[S::N / 2];
     ring_cursor<S::STAGES, S::SLICES> at = { S::SLICES > 1 ? coords.slice : 0, 0 };
     const uint32_t n_steps = coords.end - coords.begin, mine = (n_steps + S::SLICES - 1 - coords.slice) / S::SLICES;
@@ -284,7 +344,7 @@ static __device__ __forceinline__ void run_consumer(const tma_params &t, const b
     if (S::MULTICAST == 1 && S::MAX_SPLIT > 1 && t.n_split > 1) kg_cluster_wait(); /* peers' barriers are initialised */
     kg_dependency_wait(); /* write-after-read: nothing reads y any more */
     for (uint32_t tile = coords.cluster; tile < t.n_tiles; tile += coords.n_clusters) {
-        const uint32_t group = kg_opaque((tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS),
+        const uint32_t group = kg_opaque((tile % t.n_across * S::MULTICAST + coords.share) * S::OUTPUT_GROUPS),
                        row = kg_opaque(tile / t.n_across * S::N);
         consume_tiles<S, S::N>(sum, mine, coords.split, at, coords.memory, coords.full, coords.empty);
         if constexpr (S::PAIRED) {
@@ -299,7 +359,13 @@ static __device__ __forceinline__ void run_consumer(const tma_params &t, const b
             __syncwarp();
             reduce_split<S>(sum, t, coords, sums, coords.sums_sent);
         }
-        epilogue<S>(t, sum, coords, group, row + (S::PAIRED ? coords.split * S::X_ROWS : 0), coords.memory + S::SLABS);
+        if constexpr (S::GATED) {
+            if (t.is_gelu) epilogue_gated<S>(t, t.gelu, sum, group, row, coords.memory + S::SLABS);
+            else epilogue_gated<S>(t, t.swiglu, sum, group, row, coords.memory + S::SLABS);
+        } else {
+            epilogue<S>(t, sum, coords, group, row + (S::PAIRED ? coords.split * S::X_ROWS : 0),
+                        coords.memory + S::SLABS);
+        }
         if (!S::PERSISTENT) break;
     }
     if (threadIdx.x % 128 == 0) kg_bulk_wait();
@@ -307,7 +373,7 @@ static __device__ __forceinline__ void run_consumer(const tma_params &t, const b
 
 /* Grid: clusters of MULTICAST n_split blocks; PERSISTENT: as many as run at the same time, else one for each tile. */
 template <typename S>
-__global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_constant__ tma_params t) {
+__global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_constant__ typename S::params t) {
     extern __shared__ unsigned char tma_memory[];
     __shared__ uint64_t barriers[2 * S::STAGES + 1];
     kg_require_sm_90a();

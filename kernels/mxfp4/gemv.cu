@@ -110,8 +110,5 @@ enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struc
                                  struct kg_error *err) {
     if (!kg_vector_aligned(p->x))
         return kg_fail(err, KG_ERR_USAGE, "mxfp4: x is not on %zu bytes", KG_VECTOR_ALIGN_BYTES);
-    const bool gemm_can =
-        cuda->compute_capability == 90 && p->weight_f16 && kg_vector_aligned(p->y) && (!p->ids || p->workspace);
-    const uint32_t few_rows = p->ids ? (uint32_t)KG_MXFP4_GEMV_MAX_ROWS : (uint32_t)KG_MXFP4_FEW_ROWS;
-    return gemm_can && p->n_rows > few_rows ? kg_mxfp4_gemm(cuda, p, err) : gemv_in_pieces(cuda, p, err);
+    return kg_mxfp4_gemm_takes(cuda, p) ? kg_mxfp4_gemm(cuda, p, err) : gemv_in_pieces(cuda, p, err);
 }

@@ -16,6 +16,8 @@ struct kg_mxfp4_product {
     bool y_is_f16;
     uint32_t n_rows, n_out, n_cols, n_experts, n_sharing;
     bool weight_f16; /* kg_mxfp4_range.f16 */
+    bool adds; /* y += in place of y =, by kg_mxfp4_gemm without ids. A float16 y is rounded as by a product and an
+                  add: twice */
     void *workspace; /* on 256 bytes; used with ids only, and for many rows */
     bool ids_known; /* the launch before is kg_mxfp4_gemv_gated with the same ids: this one reads weights while that one
                        runs */
@@ -80,9 +82,25 @@ enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const str
                                    const uint8_t *up, const float *up_bias, const struct kg_swiglu_form *form,
                                    struct kg_error *err);
 
-/* Many rows: y on 16 bytes, p->weight_f16, on compute capability 9.0. */
+/* Many rows, if it takes them: x and y on 16 bytes, p->weight_f16, on compute capability 9.0. */
+bool kg_mxfp4_gemm_takes(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p);
 enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              struct kg_error *err);
+
+/* Many rows through gate, up and activation in one launch:
+ *     y[r][o] = act(x[r] Wgate^T + bgate, x[r] Wup^T + bup),    act: swiglu, or geglu where the form is cubic
+ * Gate and up stay float32 until they are gated. `gate` describes the first product and y, of float16; up has its
+ * shape. takes: kg_mxfp4_gemm does, there are no ids, and two products and a launch of the activation are estimated to
+ * be no faster. */
+struct kg_mxfp4_gated {
+    struct kg_mxfp4_product gate;
+    const uint8_t *up;
+    const float *up_bias;
+    struct kg_swiglu_form form;
+};
+bool kg_mxfp4_gated_takes(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *gate);
+enum kg_status kg_mxfp4_gemm_gated(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_gated *p,
+                                   struct kg_error *err);
 
 /* Bytes of p->workspace for many rows with ids. */
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);

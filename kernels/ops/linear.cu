@@ -282,6 +282,30 @@ static bool is_small(const struct kg_linear_args *args) {
     return args->n_rows <= MOST_ROWS && w->n_rows * kg_weight_row_bytes(w) <= MOST_BYTES;
 }
 
+/* The same product as of one expert. */
+static struct kg_experts_linear_args one_matrix(const struct kg_linear_args *args) {
+    return { .activations = args->activations,
+             .x = args->x,
+             .weight = args->weight,
+             .n_experts = 1,
+             .bias = args->bias,
+             .ids = NULL,
+             .y = args->y,
+             .n_rows = args->n_rows,
+             .n_sharing = 1,
+             .workspace = NULL,
+             .wide_output = args->output != args->activations };
+}
+
+bool kg_cuda_linear_repacked(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+                             struct kg_mxfp4_product *product) {
+    const struct kg_mxfp4_range *repacked = kg_mxfp4_repacked_range(cuda, &args->weight);
+    const struct kg_experts_linear_args one = one_matrix(args);
+    if (!repacked || args->activations != KG_PRECISION_F16) return false;
+    *product = kg_mxfp4_product_of(&one, repacked);
+    return kg_mxfp4_gemm_takes(cuda, product);
+}
+
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
                                          struct kg_error *err) {
     const enum kg_status status = kg_linear_check(args, err);
@@ -298,17 +322,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
     const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_repacked_range(kg_cuda_of(backend), w), false, err };
-    const struct kg_experts_linear_args one = { .activations = args->activations,
-                                                .x = args->x,
-                                                .weight = *w,
-                                                .n_experts = 1,
-                                                .bias = args->bias,
-                                                .ids = NULL,
-                                                .y = args->y,
-                                                .n_rows = args->n_rows,
-                                                .n_sharing = 1,
-                                                .workspace = NULL,
-                                                .wide_output = args->output != args->activations };
+    const struct kg_experts_linear_args one = one_matrix(args);
     if (job.repacked && args->activations == KG_PRECISION_F16 &&
         (job.repacked->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS)) {
         const struct kg_mxfp4_product p = kg_mxfp4_product_of(&one, job.repacked);
@@ -387,7 +401,8 @@ enum kg_status kg_cuda_linear_each(struct kg_cuda_backend *cuda, const struct kg
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args) {
     const enum kg_dtype in_place = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     struct kg_few_rows_product few;
-    return kg_cuda_linear_few_rows(cuda, args, 1, &few) ||
+    struct kg_mxfp4_product repacked;
+    return kg_cuda_linear_few_rows(cuda, args, 1, &few) || kg_cuda_linear_repacked(cuda, args, &repacked) ||
            (kg_cuda_linear_many_rows(args) &&
             ((args->weight.dtype == in_place && (!args->bias || args->output == KG_PRECISION_F32)) ||
              kg_cuda_block_gemm_takes(cuda, args)));
@@ -397,6 +412,11 @@ enum kg_status kg_cuda_linear_residual(struct kg_cuda_backend *cuda, const struc
                                        struct kg_error *err) {
     const struct job job = { cuda, args, NULL, true, err };
     struct kg_few_rows_product few;
+    struct kg_mxfp4_product repacked;
+    if (kg_cuda_linear_repacked(cuda, args, &repacked)) {
+        repacked.adds = true;
+        return kg_mxfp4_gemm(cuda, &repacked, err);
+    }
     if (kg_cuda_few_rows_f32_takes(args)) return kg_cuda_few_rows_f32(cuda, args, false, true, err);
     if (!kg_cuda_linear_few_rows(cuda, args, 1, &few))
         return kg_cuda_block_gemm_takes(cuda, args) ? kg_cuda_block_gemm(cuda, args, true, err) : run_gemm(job);

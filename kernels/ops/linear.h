@@ -4,6 +4,7 @@
 
 #include "kernels/cuda_backend.h"
 #include "kernels/gemm/few_rows.h"
+#include "kernels/mxfp4/mxfp4.h"
 
 /* The product of one x with the n matrices of `args` (of one number of rows and one x), PLAIN: whether all are float16
  * and there are more rows than a matrix-vector product has; and whether it is one that gemm/few_rows.h takes. */
@@ -19,9 +20,14 @@ enum kg_status kg_cuda_linear_each(struct kg_cuda_backend *cuda, const struct kg
 /* Whether there are more rows, and more of W, than a matrix-vector product has. */
 bool kg_cuda_linear_many_rows(const struct kg_linear_args *args);
 
+/* The product by a repacked W: whether mxfp4/gemm.cu takes it. */
+bool kg_cuda_linear_repacked(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
+                             struct kg_mxfp4_product *product);
+
 /* y += x W^T + bias: whether there is a kernel for it (float16 W and x, or float32 W and x, with a bias only where
- * there are few rows or y is float32; a block format that gemm/blocks.h takes; more than the rows of a matrix-vector
- * product), and its launch. y is rounded once, unless the library does not add the bias. */
+ * there are few rows or y is float32; a repacked W and more than few rows; a block format that gemm/blocks.h takes;
+ * more than the rows of a matrix-vector product), and its launch. y is rounded once, unless the library does not add
+ * the bias or W is repacked. */
 bool kg_cuda_linear_adds(const struct kg_cuda_backend *cuda, const struct kg_linear_args *args);
 enum kg_status kg_cuda_linear_residual(struct kg_cuda_backend *cuda, const struct kg_linear_args *args,
                                        struct kg_error *err);

@@ -122,27 +122,51 @@ static bool gated_of(const struct kg_site *at, struct kg_few_rows_product *p) {
     return true;
 }
 
+/* The same of repacked weights. */
+static bool repacked_gated_of(const struct kg_site *at, struct kg_mxfp4_gated *p) {
+    const struct kg_linear_args gate = product_of(at, 0), up = product_of(at, 1);
+    const struct kg_swiglu_args *act = &at->n[2].args.swiglu;
+    struct kg_mxfp4_product second;
+    if (!kg_cuda_linear_repacked(at->cuda, &gate, &p->gate) || !kg_cuda_linear_repacked(at->cuda, &up, &second) ||
+        act->activations != KG_PRECISION_F16)
+        return false;
+    p->gate.y = act->y, p->gate.y_is_f16 = true;
+    p->up = second.weight, p->up_bias = second.bias;
+    p->form = { act->limit, act->alpha, act->up_offset, act->cubic };
+    return kg_mxfp4_gated_takes(at->cuda, &p->gate);
+}
+
+static bool is_f16_range(const struct kg_cuda_backend *cuda, const struct kg_weight *w) {
+    const struct kg_mxfp4_range *repacked = kg_mxfp4_repacked_range(cuda, w);
+    return repacked && repacked->f16;
+}
+
 static bool gated_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_linear_args *gate = &at->n[0].args.linear, *up = &at->n[1].args.linear;
     const struct kg_swiglu_args *act = &at->n[2].args.swiglu;
-    if (gate->weight.dtype != KG_DTYPE_F16 || up->weight.dtype != KG_DTYPE_F16 || gate->activations != KG_PRECISION_F16)
-        return kg_no(why, "%s and %s weights; the kernel has f16", kg_dtype_info(gate->weight.dtype)->name,
-                     kg_dtype_info(up->weight.dtype)->name);
+    const bool are_f16 = gate->weight.dtype == KG_DTYPE_F16 && up->weight.dtype == KG_DTYPE_F16,
+               are_repacked = is_f16_range(at->cuda, &gate->weight) && is_f16_range(at->cuda, &up->weight);
+    if ((!are_f16 && !are_repacked) || gate->activations != KG_PRECISION_F16)
+        return kg_no(why, "%s and %s weights; the kernels have f16, and repacked mxfp4",
+                     kg_dtype_info(gate->weight.dtype)->name, kg_dtype_info(up->weight.dtype)->name);
     if (act->cubic != 0 && act->limit != 0) return kg_no(why, "gelu gates with a limit");
     return gate->weight.n_rows == up->weight.n_rows || kg_no(why, "gate and up are not alike");
 }
 
 static bool gated_takes(const struct kg_site *at) {
     const struct kg_linear_args gate = product_of(at, 0);
-    return kg_cuda_linear_many_rows(&gate);
+    struct kg_mxfp4_gated repacked;
+    return gate.weight.dtype == KG_DTYPE_F16 ? kg_cuda_linear_many_rows(&gate) : repacked_gated_of(at, &repacked);
 }
 
 static enum kg_status launch_gated(const struct kg_site *at, struct kg_error *err) {
     const struct kg_linear_args args[] = { product_of(at, 0), product_of(at, 1) };
     struct kg_few_rows_product p;
+    struct kg_mxfp4_gated repacked;
     const bool is_f16 = gated_of(at, &p);
     if (is_f16 && kg_cuda_few_rows_takes(at->cuda, &p)) return kg_cuda_few_rows(at->cuda, &p, err);
     if (is_f16 && kg_cuda_gated_takes(at->cuda, &p)) return kg_cuda_gated(at->cuda, &p, err);
+    if (repacked_gated_of(at, &repacked)) return kg_mxfp4_gemm_gated(at->cuda, &repacked, err);
     const enum kg_status status = kg_cuda_linear_each(at->cuda, args, 2, err);
     return status ? status : kg_plan_run_node(&at->cuda->base, &at->n[2], at->run, err);
 }

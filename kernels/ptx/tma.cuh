@@ -66,6 +66,14 @@ static __device__ __forceinline__ void kg_tensor_store(const CUtensorMap *map, u
             "r"(from), "r"(d), "r"(row), "r"(0)
             : "memory");
 }
+/* The same, added to the box's elements: sums are rounded to the map's type, to nearest. */
+static __device__ __forceinline__ void kg_tensor_add(const CUtensorMap *map, unsigned from, int d, int row) {
+    if constexpr (KG_SM_90)
+        asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %4}], "
+                     "[%1];" ::"l"(map),
+                     "r"(from), "r"(d), "r"(row), "r"(0)
+                     : "memory");
+}
 static __device__ __forceinline__ void kg_bulk_commit() {
     if constexpr (KG_SM_90) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

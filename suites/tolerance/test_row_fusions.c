@@ -59,32 +59,37 @@ static const struct scene {
       0, 1, 0, 1, 0, 1, 1, true },
 };
 
-/* adds: products of many rows can be added to the residual stream. few: there is a kernel of few rows, 9 to 128; gates
- * and ups of such matrices are fused for any rows. */
+/* adds_from: of so many rows on products can be added to the residual stream (0: of none), and gates and ups are fused
+ * if `gates`. few: there is a kernel of few rows, up to MOST_FEW_ROWS. mutants: they are tried in this form. */
 static const struct form {
     const char *dtype;
     enum kg_precision activations, kv;
     enum kg_dtype matrices;
-    bool adds, few;
+    uint32_t adds_from;
+    bool gates, few, mutants;
     struct kg_tolerance tol;
 } FORMS[] = {
 /* The same numbers wherever one product's sum is rounded before y is added. */
 #define FAR "the library may split a sum that y is added to in another way, and did not where it was measured"
 #define HALVES                                                                                                         \
     { .nmse = 2e-5, .why = "two ways that round to float16 in other places: up to 1.2e-6 of these models' logits" }
-    { "f16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_F16, true, true, HALVES },
+    { "f16", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_F16, 9, true, true, true, HALVES },
     { "f32",
       KG_PRECISION_F32,
       KG_PRECISION_F32,
       KG_DTYPE_F32,
-      true,
+      9,
       false,
+      false,
+      true,
       { .nmse = 3e-12, .why = "a product and a sum rounded to float32 once, not twice: 2^-24 of either", .far = FAR } },
     { "f32_kv_f16",
       KG_PRECISION_F32,
       KG_PRECISION_F16,
       KG_DTYPE_F32,
-      true,
+      9,
+      false,
+      false,
       false,
       { .nmse = 3e-9,
         .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it",
@@ -93,11 +98,14 @@ static const struct form {
       KG_PRECISION_F16,
       KG_PRECISION_F16,
       KG_DTYPE_BF16,
+      0,
+      false,
       false,
       false,
       { .nmse = 2e-5, .why = "as of float16 matrices, whose roundings are the same", .far = FAR } },
-    { "q8_0", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q8_0, true, false, HALVES },
-    { "q4_k", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q4_K, true, false, HALVES },
+    { "q8_0", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q8_0, 9, false, false, false, HALVES },
+    { "q4_k", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_Q4_K, 9, false, false, false, HALVES },
+    { "mxfp4", KG_PRECISION_F16, KG_PRECISION_F16, KG_DTYPE_MXFP4, 17, true, false, true, HALVES },
 #undef HALVES
 };
 
@@ -239,18 +247,23 @@ static bool has_kernels(void) {
     return n > 0 && gpu.compute_capability == 90;
 }
 
+static bool is_of_blocks(const struct form *f) {
+    return kg_dtype_info(f->matrices)->block_elems > 1;
+}
+
 /* What an eval of so many rows fuses, by layer: up to 8 rows are matrix-vector products. The library adds what has a
  * bias to float32 only. */
 static void count_eval(const struct fusion_case *c, uint32_t n_rows, uint32_t *expected) {
     const struct scene *s = c->scene;
-    const bool few = c->form->few && n_rows > 8 && n_rows <= MOST_FEW_ROWS && has_kernels();
-    const bool in_blocks = kg_dtype_info(c->form->matrices)->block_elems > 1;
-    const bool is_wide = s->wide || c->form->activations == KG_PRECISION_F32;
+    const struct form *f = c->form;
+    const bool few = f->few && n_rows > 8 && n_rows <= MOST_FEW_ROWS && has_kernels();
+    const bool in_blocks = is_of_blocks(f);
+    const bool adds = f->adds_from > 0 && n_rows >= f->adds_from && (!in_blocks || has_kernels());
+    const bool is_wide = s->wide || f->activations == KG_PRECISION_F32;
     expected[N_HEADS] += N_LAYERS * s->heads;
     expected[N_COMBINED] += N_LAYERS * s->combined;
-    if (c->form->adds && n_rows > 8 && (!in_blocks || has_kernels()))
-        expected[N_RESIDUALS] += N_LAYERS * (s->residuals + (few || is_wide || in_blocks ? s->biased : 0));
-    if (c->form->few && n_rows > 8) expected[N_GATED] += N_LAYERS * s->gated;
+    if (adds) expected[N_RESIDUALS] += N_LAYERS * (s->residuals + (few || is_wide || in_blocks ? s->biased : 0));
+    if (adds && f->gates) expected[N_GATED] += N_LAYERS * s->gated;
     if (n_rows > 8 && has_kernels()) expected[N_EXPERTS] += N_LAYERS * s->experts;
 }
 
@@ -295,7 +308,7 @@ static void make_mistake(struct sequence *s, const struct mutant *m) {
 static bool compare(struct kg_record *rec, const struct fusion_case *c, struct kg_compare *out) {
     struct sequence fused, plain;
     if (!kg_backend_or_skip(rec, "cuda")) return false;
-    if (c->mutant && c->scene->experts && !has_kernels()) {
+    if (c->mutant && (c->scene->experts || is_of_blocks(c->form)) && !has_kernels()) {
         kg_record_skip(rec, "no GPU of compute capability 9.0, for which weights are repacked");
         return false;
     }
@@ -373,12 +386,13 @@ static void build(struct kg_case_list *cases) {
                 if (suits(&SCENES[s], &FORMS[f]))
                     add(cases, &(struct fusion_case){ &SCENES[s], &FORMS[f], ROWS[r], NULL });
     for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++)
-        for (size_t f = 0; f < 2; f++)
+        for (size_t f = 0; f < KG_COUNT_OF(FORMS); f++)
             for (uint32_t n_rows = MOST_FEW_ROWS; n_rows <= MOST_FEW_ROWS + 1; n_rows++) {
                 const struct scene *scene = SCENES;
                 while (strcmp(scene->name, MUTANTS[m].scene) != 0) scene++;
-                if (strcmp(MUTANTS[m].kernel, GATED) == 0 && !FORMS[f].few) continue;
-                if (strcmp(MUTANTS[m].kernel, EXPERTS) == 0 && !suits(scene, &FORMS[f])) continue;
+                if (!FORMS[f].mutants) continue;
+                if (strcmp(MUTANTS[m].kernel, GATED) == 0 && !FORMS[f].gates) continue;
+                if ((is_of_blocks(&FORMS[f]) || scene->experts) && !suits(scene, &FORMS[f])) continue;
                 add(cases, &(struct fusion_case){ scene, &FORMS[f], n_rows, &MUTANTS[m] });
             }
 }

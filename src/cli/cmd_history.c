@@ -123,9 +123,12 @@ static enum kg_status show(const char *key, const struct history_options *o, siz
     if (status == KG_OK && o->never_ran && n_planned == 0)
         status = kg_history_ask(history, &STATEMENTS[true][false], args.values, KG_FILTER_ARGS + 2, count_row,
                                 &n_planned, err);
-    if (status == KG_OK && n_planned == 0)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", place, key,
-                         is_pattern ? "" : " (* matches any text)");
+    const char *const hint = is_pattern ? "" : " (* matches any text)";
+    if (status == KG_OK && n_planned == 0 && o->figure)
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a figure '%s' of a case '%s'%s (--figure '*' has all)",
+                         place, o->figure, key, hint);
+    else if (status == KG_OK && n_planned == 0)
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", place, key, hint);
     if (status == KG_OK) status = kg_rows_print(&rows, err);
     else kg_rows_free(&rows);
     if (status == KG_OK) status = kg_cli_heads_conclude(n_unsound, err);

@@ -125,8 +125,9 @@ static enum kg_status show(const char *key, const struct history_options *o, siz
                                 &n_planned, err);
     const char *const hint = is_pattern ? "" : " (* matches any text)";
     if (status == KG_OK && n_planned == 0 && o->figure)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a figure '%s' of a case '%s'%s (--figure '*' has all)",
-                         place, o->figure, key, hint);
+        status =
+            kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a figure '%s' of a case '%s'%s; --figure '*' shows all",
+                    place, o->figure, key, hint);
     else if (status == KG_OK && n_planned == 0)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", place, key, hint);
     if (status == KG_OK) status = kg_rows_print(&rows, err);

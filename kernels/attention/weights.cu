@@ -6,8 +6,8 @@
  *
  * Halves of heads up to 256 dims in whole vectors (sm_80): a block has 64 queries of a head, a warp 16 of them, and
  * tiles of 64 keys come by asynchronous copies, the next one while this one is multiplied by mma.sync (exact products,
- * float32 sums). Few queries: weights_few_queries.cu. Where blocks would leave multiprocessors idle, a cluster of up to
- * 8 shares the keys (sm_90): each block has its own for both passes, and between them reads the others' rows, in their
+ * float32 sums). Few queries: weights_few_queries.cu. Where blocks would not fill multiprocessors, a cluster of up to 8
+ * shares the keys (sm_90): each block has its own for both passes, and between them reads the others' rows, in their
  * order. All else: a block has one query of a head, a thread every THREADS-th key, float32 sums in the order of the
  * dims. Exponentials are of powers of two in the first, expf in the second. */
 #include "kernels/attention/sdpa/fragment.cuh"
@@ -16,7 +16,10 @@
 #include "kernels/block/reduce.cuh"
 #include "kernels/ptx/async_copy.cuh"
 #include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/math.cuh"
 #include "kernels/ptx/mma.cuh"
+#include <algorithm>
+#include <type_traits>
 
 using namespace kg_weights;
 
@@ -85,6 +88,39 @@ __device__ __forceinline__ void each_tile(tiles<DIMS> &shared, const __half *k, 
     }
 }
 
+/* Of a tile, how much its block's queries see. */
+enum tile_kind { NOTHING, PART, ALL };
+
+/* Calls f(kind as a constant) for the tile of keys from `at` on. The first query sees the fewest of the last keys, the
+ * last query of the first ones. */
+template <typename F>
+__device__ __forceinline__ void by_kind(int at, const seen_keys &of_first, const seen_keys &of_last, const F &f) {
+    if (at >= of_last.begin && at + KEYS <= of_first.end) f(std::integral_constant<int, ALL>());
+    else f(std::integral_constant<int, PART>());
+}
+
+/* Scores become those of powers of two, and join the state of one of the thread's two queries. */
+template <int KIND>
+__device__ __forceinline__ void add_scores(row_state &state, float (&score)[KEYS / 8][4], int half, int at,
+                                           const seen_keys &seen, float scale) {
+    float largest = state.largest, sum = 0;
+#pragma unroll
+    for (int t = 0; t < KEYS / 8; t++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int key = at + 8 * t + threadIdx.x % 4 * 2 + e;
+            float &s = score[t][2 * half + e];
+            s = KIND == ALL || (key >= seen.begin && key < seen.end) ? s * scale : -CUDART_INF_F;
+            largest = fmaxf(largest, s); /* NaN is passed over, and is in the sum */
+        }
+#pragma unroll
+    for (int t = 0; t < KEYS / 8; t++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) sum += kg_exp2_fast(score[t][2 * half + e] - largest);
+    state.sum = fmaf(state.sum, kg_exp2_fast(state.largest - largest), sum);
+    state.largest = largest;
+}
+
 /* Grid: (tiles of queries times blocks of a cluster, heads). Shared memory: tiles<DIMS>. */
 template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(const __grid_constant__ weights_params a) {
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
@@ -108,25 +144,11 @@ template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(con
     const float scale = a.scale * LOG2_E;
     row_state state[2] = { { -FLT_MAX, 0 }, { -FLT_MAX, 0 } };
     each_tile<DIMS>(shared, k, k_stride, begin, end, a, computes, [&](float(&score)[KEYS / 8][4], int at) {
+        by_kind(at, of_first, of_last, [&](auto kind) {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float largest = state[half].largest, sum = 0;
-#pragma unroll
-            for (int t = 0; t < KEYS / 8; t++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const int key = at + 8 * t + lane % 4 * 2 + e;
-                    float &s = score[t][2 * half + e];
-                    s = key >= seen[half].begin && key < seen[half].end ? s * scale : -CUDART_INF_F;
-                    largest = fmaxf(largest, s); /* NaN is passed over, and is in the sum */
-                }
-#pragma unroll
-            for (int t = 0; t < KEYS / 8; t++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) sum += exp2f(score[t][2 * half + e] - largest);
-            state[half].sum = fmaf(state[half].sum, exp2f(state[half].largest - largest), sum);
-            state[half].largest = largest;
-        }
+            for (int half = 0; half < 2; half++)
+                add_scores<decltype(kind)::value>(state[half], score, half, at, seen[half], scale);
+        });
     });
     float share[2];
 #pragma unroll
@@ -156,22 +178,21 @@ template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(con
     }
     __half *y = (__half *)a.y + (size_t)head * a.n_queries * a.n_keys;
     const bool in_vectors = a.n_keys % KG_VECTOR == 0 && (uintptr_t)a.y % (KG_VECTOR * sizeof(__half)) == 0;
-    const auto store = [&](const float(&score)[KEYS / 8][4], int at, bool any) {
+    const auto store = [&](const float(&score)[KEYS / 8][4], int at, auto kind) {
+        constexpr int KIND = decltype(kind)::value;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const bool is_row = row + 8 * half < (int)a.n_queries;
             __half *to = y + (size_t)(row + 8 * half) * a.n_keys;
-            const auto weight = [&](int t,
-                                    int e) { /* of key at + 8 t + lane % 4 * 2 + e */
-                                             const int key = at + 8 * t + lane % 4 * 2 + e;
-                                             const bool sees = any && key >= seen[half].begin && key < seen[half].end;
-                                             return sees ? exp2f(score[t][2 * half + e] * scale - state[half].largest) *
-                                                               share[half]
-                                                         : 0.0f;
+            /* Of key at + 8 t + lane % 4 * 2 + e. */
+            const auto weight = [&](int t, int e) {
+                const int key = at + 8 * t + lane % 4 * 2 + e;
+                if (KIND == NOTHING || (KIND == PART && (key < seen[half].begin || key >= seen[half].end))) return 0.0f;
+                return kg_exp2_fast(fmaf(score[t][2 * half + e], scale, -state[half].largest)) * share[half];
             };
+            /* A thread has two keys of each of four vectors, then one of them. */
 #pragma unroll
-            for (int t = 0; t < KEYS / 8;
-                 t += 4) { /* a thread has two keys of each of four vectors, then one of them */
+            for (int t = 0; t < KEYS / 8; t += 4) {
                 if (in_vectors) {
                     unsigned w[4];
 #pragma unroll
@@ -190,11 +211,12 @@ template <int DIMS> __global__ void __launch_bounds__(THREADS) tensor_kernel(con
             }
         }
     };
-    each_tile<DIMS>(shared, k, k_stride, begin, end, a, computes,
-                    [&](float(&score)[KEYS / 8][4], int at) { store(score, at, true); });
+    each_tile<DIMS>(shared, k, k_stride, begin, end, a, computes, [&](float(&score)[KEYS / 8][4], int at) {
+        by_kind(at, of_first, of_last, [&](auto kind) { store(score, at, kind); });
+    });
     const float nothing[KEYS / 8][4] = {};
     for (int at = own; at < own_end && computes; at += KEYS) /* tiles that no query of the block sees */
-        if (at < begin || at >= end) store(nothing, at, false);
+        if (at < begin || at >= end) store(nothing, at, std::integral_constant<int, NOTHING>());
     if (a.cluster > 1) kg_cluster_wait(); /* the others have read this block's states */
 }
 
@@ -231,8 +253,11 @@ template <typename T> __global__ void __launch_bounds__(THREADS) any_kernel(cons
 template <int DIMS>
 enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
                              struct kg_error *err) {
-    const uint32_t n_tiles = (a.n_queries + QUERIES - 1) / QUERIES;
-    const weights_params p = { a, blocks_of_cluster(cuda, a, (uint64_t)n_tiles * a.n_heads, KEYS) };
+    /* At once on a multiprocessor: by its registers, and by its shared memory, of which a block takes 1 KB more. */
+    constexpr uint32_t BY_REGISTERS = 5;
+    const uint32_t n_tiles = (a.n_queries + QUERIES - 1) / QUERIES,
+                   at_once = std::min<uint32_t>(BY_REGISTERS, cuda->shared_bytes / (sizeof(tiles<DIMS>) + 1024));
+    const weights_params p = { a, blocks_of_cluster(cuda, a, (uint64_t)n_tiles * a.n_heads, KEYS, at_once) };
     return kg_launch_dependent(cuda, tensor_kernel<DIMS>, dim3(n_tiles * p.cluster, a.n_heads), THREADS, p,
                                "attention_weights", err, sizeof(tiles<DIMS>), p.cluster);
 }
@@ -240,10 +265,10 @@ enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const kg_attent
 } // namespace
 
 uint32_t kg_weights::blocks_of_cluster(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
-                                       uint64_t n_items, uint32_t least_keys) {
+                                       uint64_t n_items, uint32_t least_keys, uint32_t at_once) {
     constexpr uint32_t MOST = 8;
     uint32_t n = 1;
-    while (n < MOST && kg_has_clusters(cuda) && 2 * n * n_items <= (uint64_t)cuda->n_sms &&
+    while (n < MOST && kg_has_clusters(cuda) && 2 * n * n_items <= (uint64_t)cuda->n_sms * at_once &&
            (uint64_t)2 * n * least_keys <= a.n_keys)
         n *= 2;
     return n;

@@ -50,9 +50,10 @@ __device__ __forceinline__ row_state of_cluster(const float *largest, const floa
     return all;
 }
 
-/* Blocks that share the keys of an item, of n_items: as many as have a multiprocessor and least_keys each. */
+/* Blocks that share the keys of an item, of n_items: as many as have least_keys each and run together, at_once on a
+ * multiprocessor. */
 uint32_t blocks_of_cluster(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a, uint64_t n_items,
-                           uint32_t least_keys);
+                           uint32_t least_keys, uint32_t at_once);
 
 /* weights_few_queries.cu: of halves, heads of at most 256 dims in whole vectors, tensors on 16 bytes. */
 bool few_queries_suit(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a);

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(THREADS) few_queries_kernel(const __grid_const
 }
 
 uint32_t cluster_of(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a) {
-    return blocks_of_cluster(cuda, a, (uint64_t)a.n_queries * a.n_heads, LEAST_KEYS);
+    return blocks_of_cluster(cuda, a, (uint64_t)a.n_queries * a.n_heads, LEAST_KEYS, 1);
 }
 
 size_t shared_bytes(const kg_attention_weights_args &a, uint32_t cluster) {

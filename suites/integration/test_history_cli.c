@@ -97,6 +97,8 @@ static void history_of_a_case(struct kg_record *rec, const void *arg) {
         ck_assert_msg(json_array_size(rows) == CHOICES[i].n_rows, "choice %zu: %zu rows", i, json_array_size(rows));
         json_decref(rows);
     }
+    kg_verb_refuses(lab.root, ARGS("history", "bench/linear/case_*", "--figure", "no.*"), KG_EXIT_USAGE,
+                    "has a figure 'no.*' of a case 'bench/linear/case_*'");
     json_t *rows = kg_verb_json(lab.root, ARGS("history", kg_made_case_key(VICTIM)), KG_EXIT_OK);
     for (size_t i = 1; i < N_RUNS; i++)
         ck_assert_str_gt(text(json_array_get(rows, i - 1), "run"), text(json_array_get(rows, i), "run"));

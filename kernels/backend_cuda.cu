@@ -1,4 +1,5 @@
 /* The cuda back end: device memory, one stream, the operations of kernels/ (the lock: cuda_backend.h). */
+#include "kernels/as_float16.h"
 #include "kernels/cuda_backend.h"
 #include "kernels/decode/lower.h"
 #include "kernels/gemm/gemm.h"
@@ -202,12 +203,15 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
     return status;
 }
 
-/* Only MXFP4's repacking reads the weight. */
-static enum kg_status cuda_repack_weight(struct kg_backend *backend, const struct kg_weight *weight,
-                                         uint32_t n_matrices, struct kg_error *err) {
+/* Others are not read. */
+static enum kg_status cuda_repack_weight(struct kg_backend *backend, struct kg_weight *weight, uint32_t n_matrices,
+                                         struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    const enum kg_status status = weight->dtype == KG_DTYPE_MXFP4 ? kg_staging_flush(lock.cuda, err) : KG_OK;
-    return status ? status : kg_cuda_repack_weight(backend, weight, n_matrices, err);
+    if (weight->dtype != KG_DTYPE_MXFP4 && weight->dtype != KG_DTYPE_BF16) return KG_OK;
+    const enum kg_status status = kg_staging_flush(lock.cuda, err);
+    if (status) return status;
+    return weight->dtype == KG_DTYPE_BF16 ? kg_cuda_weight_as_float16(lock.cuda, weight, err)
+                                          : kg_cuda_repack_weight(backend, weight, n_matrices, err);
 }
 
 /* Of experts, by either way that they are multiplied. */

@@ -1,7 +1,7 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = \
-	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/pinned.cu kernels/preload.cu \
-	kernels/staging.cu kernels/timing.cu kernels/weights_room.cu \
+	kernels/as_float16.cu kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/pinned.cu \
+	kernels/preload.cu kernels/staging.cu kernels/timing.cu kernels/weights_room.cu \
 	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/few_keys.cu \
 	kernels/attention/prefill.cu kernels/attention/weights.cu kernels/attention/weights_few_queries.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
@@ -23,7 +23,8 @@ cuda_sources = \
 	kernels/prefill/fusions.cu kernels/prefill/heads.cu \
 	kernels/ptx/tensor_map.cu
 cuda_headers = \
-	kernels/cuda_backend.h kernels/pinned.h kernels/preload.h kernels/staging.h kernels/weights_room.h \
+	kernels/as_float16.h kernels/cuda_backend.h kernels/pinned.h kernels/preload.h kernels/staging.h \
+	kernels/weights_room.h \
 	kernels/attention/attention.cuh kernels/attention/weights.cuh \
 	kernels/attention/sdpa/narrow.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \

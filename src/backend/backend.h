@@ -81,9 +81,10 @@ struct kg_backend_ops {
     enum kg_status (*import_weights)(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                      const char *what, struct kg_block *block, struct kg_error *err);
     /* Optional, NULL if there is none: lets the back end keep a weight of n_matrices, one below the other, repacked
-     * into another layout, in the same memory. Its bytes are the back end's from then on: the operations that read
-     * weights know, and it may be called again. Not for weights_in_place. */
-    enum kg_status (*repack_weight)(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
+     * into another layout, or as another format of the same size, in the same memory. Its bytes are the back end's from
+     * then on: the operations that read weights know, weight->dtype is what it is then, and it may be called again. Not
+     * for weights_in_place. */
+    enum kg_status (*repack_weight)(struct kg_backend *backend, struct kg_weight *weight, uint32_t n_matrices,
                                     struct kg_error *err);
     void (*free)(struct kg_backend *backend, struct kg_block *block); /* and empties *block */
     bool weights_in_place;

@@ -11,8 +11,8 @@ struct kg_repacking {
     size_t n, n_allocated;
 };
 
-/* n_matrices, one below the other. */
-void kg_repack_later(struct kg_repacking *list, const struct kg_weight *weight, uint32_t n_matrices);
+/* n_matrices, one below the other. The weight stays where it is until the list is empty. */
+void kg_repack_later(struct kg_repacking *list, struct kg_weight *weight, uint32_t n_matrices);
 
 /* Repacks all, if the status so far is KG_OK and the back end does repack, and empties the list. */
 enum kg_status kg_repack_all(struct kg_repacking *list, struct kg_backend *backend, enum kg_status status,

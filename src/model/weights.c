@@ -223,12 +223,12 @@ static void place_rows(struct loader *in, const struct rule *rule, const struct 
                        char *base) {
     uint64_t row = 0;
     for (size_t i = 0; i < MAX_PARTS && (i == 0 || rule->parts[i].rows != NONE); i++) {
-        struct kg_weight part = *whole;
-        if (rule->parts[i].rows != NONE) part.n_rows = (uint32_t)in->side[rule->parts[i].rows];
-        part.data = (const char *)whole->data + row * kg_weight_row_bytes(whole);
-        memcpy(base + rule->parts[i].place, &part, sizeof part);
-        row += part.n_rows;
-        if (rule->sides[1] != CONTEXT) kg_repack_later(&in->repacking, &part, n_matrices);
+        struct kg_weight *part = (struct kg_weight *)(void *)(base + rule->parts[i].place);
+        *part = *whole;
+        if (rule->parts[i].rows != NONE) part->n_rows = (uint32_t)in->side[rule->parts[i].rows];
+        part->data = (const char *)whole->data + row * kg_weight_row_bytes(whole);
+        row += part->n_rows;
+        if (rule->sides[1] != CONTEXT) kg_repack_later(&in->repacking, part, n_matrices);
     }
 }
 

@@ -107,7 +107,7 @@ static void put_weights(struct kg_record *rec, struct work *w) {
                          (double)n_weights);
     for (size_t i = 0; i < n_weights; i++) {
         char *at = (char *)w->weights.data + i * w->stride_bytes;
-        const struct kg_weight weight = { at, w->c->weight, (uint32_t)(n_matrices * s->n_out), s->n_in };
+        struct kg_weight weight = { at, w->c->weight, (uint32_t)(n_matrices * s->n_out), s->n_in };
         if (w->c->weight == KG_DTYPE_MXFP4)
             kg_bench_fill_blocks(w->machine, w->c->weight, at, n_matrices * w->matrix_bytes);
         else kg_bench_fill(w->machine, at, n_matrices * s->n_out * (uint64_t)s->n_in, KG_PRECISION_F16, 101 + i);

@@ -121,7 +121,7 @@ static const struct values *scaled_values(enum kg_dtype dtype, uint32_t n_in) {
 
 /* A matrix whose products with inputs of size 1 are of size 1: a residual stream stays finite through all iterations,
  * and so do products of gates and ups. Another seed begins elsewhere in the values. */
-static void fill_matrix(const struct kg_fused_work *w, const struct kg_weight *weight, uint8_t *data, uint64_t seed) {
+static void fill_matrix(const struct kg_fused_work *w, struct kg_weight *weight, uint8_t *data, uint64_t seed) {
     const struct values *values = scaled_values(weight->dtype, weight->n_cols);
     const uint64_t block_bytes = kg_dtype_info(weight->dtype)->block_bytes;
     const uint64_t n_blocks = weight->n_rows * kg_weight_row_bytes(weight) / block_bytes;
@@ -230,7 +230,7 @@ static struct kg_chain_memory make_layer(struct kg_fused_work *w, const struct k
     for (uint32_t i = 0; i < n_matrices; i++) n_bytes += aligned(matrix_bytes(s, i), ALIGNED_BYTES);
     uint8_t *matrices = reserve(w, n_bytes)->data; /* one after the other, as a model's */
     for (uint32_t i = 0; i < n_matrices; i++) {
-        const struct kg_weight weight = matrix_of(s, i, matrices + at);
+        struct kg_weight weight = matrix_of(s, i, matrices + at);
         m.w[i] = weight.data;
         fill_matrix(w, &weight, matrices + at, seed + 2 + i);
         at += aligned(matrix_bytes(s, i), ALIGNED_BYTES);

@@ -22,7 +22,7 @@ enum {
     KG_LOWERED_Q6_K,
     KG_LOWERED_Q4_K_Q6_K,
     KG_LOWERED_Q8_0_Q5_0,
-    KG_LOWERED_BF16, /* as these taken by the captured graph, but by F16's kernel (matrix.cu) */
+    KG_LOWERED_BF16, /* not repacked: as these taken by the captured graph, but by F16's kernel (matrix.cu) */
     KG_LOWERED_MXFP4,
     KG_LOWERED_N_PRECISIONS
 };

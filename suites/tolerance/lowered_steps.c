@@ -60,6 +60,15 @@ static void put_ones(struct opened *o) {
     free(ones);
 }
 
+/* BF16 is as in the file. */
+static void open_backend(int precision, struct kg_backend **backend) {
+    static struct kg_backend_ops in_file;
+    struct kg_error err;
+    in_file = kg_cuda_ops;
+    in_file.repack_weight = NULL;
+    kg_must(kg_backend_open_ops(precision == KG_LOWERED_BF16 ? &in_file : &kg_cuda_ops, 0, backend, &err), &err);
+}
+
 /* False after a skip. */
 static bool scene_open(struct kg_record *rec, const struct lowered_case *c, struct opened *o) {
     const struct kg_lowered_scene *scene = c->scene;
@@ -74,7 +83,7 @@ static bool scene_open(struct kg_record *rec, const struct lowered_case *c, stru
     model.matrices = KG_LOWERED_FORMS[c->precision].matrices;
     model.more_bits = KG_LOWERED_FORMS[c->precision].more_bits;
     kg_tiny_model_write(path, &model, NULL, 0);
-    kg_must(kg_backend_open("cuda", 0, &o->backend, &err), &err);
+    open_backend(c->precision, &o->backend);
     kg_must(kg_model_load(path, o->backend, NULL, &o->model, &err), &err);
     kg_must(kg_session_create(o->model, &options, &o->session, &err), &err);
     free(path);

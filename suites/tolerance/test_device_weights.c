@@ -1,6 +1,6 @@
 /* What is in a back end's memory after a model was loaded, tensor by tensor against the file, read by another way than
- * the one that loads: matrices byte by byte, or, where the GPU has repacked MXFP4, value by value; vectors as the
- * float32 of the file's values. The same with a byte changed on its way must name that tensor. */
+ * the one that loads: matrices byte by byte, or, where the GPU has repacked MXFP4 or has BF16 as float16, value by
+ * value; vectors as the float32 of the file's values. The same with a byte changed on its way must name that tensor. */
 #include "backend/backend.h"
 #include "base/buffer.h"
 #include "base/file.h"
@@ -138,6 +138,18 @@ static void decode_repacked(const uint8_t *group, size_t n_cols, float *values) 
             }
 }
 
+/* Whether float16 rounds no more than kernels/as_float16.h says. */
+static bool is_as_float16(const uint8_t *held, const float *want, size_t n) {
+    bool same = true;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, held + i * sizeof half, sizeof half);
+        const float got = kg_f16_to_f32(half);
+        same = same && (got == want[i] || (fabsf(want[i]) < 0x1p-17F && fabsf(got - want[i]) <= 0x1p-25F));
+    }
+    return same;
+}
+
 /* Whether memory has the matrix: 16 rows at a time as in the file, or repacked. */
 static bool same_matrix(const struct kg_gguf_tensor *t, const uint8_t *held, size_t *n_repacked) {
     const size_t n_cols = t->dims[0], n_rows = t->n_elems / n_cols, row_bytes = t->size_bytes / n_rows;
@@ -147,12 +159,16 @@ static bool same_matrix(const struct kg_gguf_tensor *t, const uint8_t *held, siz
         const size_t n = n_rows - row < GROUP_ROWS ? n_rows - row : GROUP_ROWS;
         const uint8_t *there = held + row * row_bytes, *file = (const uint8_t *)t->data + row * row_bytes;
         if (memcmp(there, file, n * row_bytes) == 0) continue;
+        kg_dtype_info(t->dtype)->decode(file, want, n * n_cols);
+        ++*n_repacked;
+        if (t->dtype == KG_DTYPE_BF16) {
+            same = is_as_float16(there, want, n * n_cols);
+            continue;
+        }
         same = t->dtype == KG_DTYPE_MXFP4 && n == GROUP_ROWS && n_cols % TILE_COLS == 0;
         if (!same) break;
-        kg_dtype_info(t->dtype)->decode(file, want, n * n_cols);
         decode_repacked(there, n_cols, got);
         for (size_t i = 0; i < n * n_cols; i++) same = same && got[i] == want[i];
-        ++*n_repacked;
     }
     free(got);
     free(want);

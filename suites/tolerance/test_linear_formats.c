@@ -276,6 +276,17 @@ static void add_repacked(struct kg_case_list *cases, const struct mode *mode) {
             &(struct product){ mode, KG_DTYPE_MXFP4, WIDE_ROWS[r], 144, 192, false, 30, true });
 }
 
+/* BF16 that the GPU has as float16, and rows beyond its range, which it leaves. */
+static void add_as_float16(struct kg_case_list *cases, const struct mode *mode) {
+    static const uint32_t AS_FLOAT16_ROWS[] = { 1, 9, 33, 200 };
+    for (size_t r = 0; r < KG_COUNT_OF(AS_FLOAT16_ROWS); r++) {
+        const uint32_t m = AS_FLOAT16_ROWS[r];
+        add(cases, "as_float16", &(struct product){ mode, KG_DTYPE_BF16, m, 144, 192, r % 2 == 0, 0, true });
+        if (mode->output == KG_PRECISION_F32)
+            add(cases, "beyond_float16", &(struct product){ mode, KG_DTYPE_BF16, m, 144, 192, false, 30, true });
+    }
+}
+
 static void add_tiles(struct kg_case_list *cases, const struct mode *mode) {
     if (mode->activations != KG_PRECISION_F16) return;
     for (size_t b = 0; b < KG_COUNT_OF(BLOCKS); b++)
@@ -327,6 +338,7 @@ static void build(struct kg_case_list *cases) {
                 &(struct product){ mode, PIECES[s].dtype, past_few, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0,
                                    false });
         add_repacked(cases, mode);
+        add_as_float16(cases, mode);
         add_tiles(cases, mode);
         add_few_outputs(cases, mode);
         add_few_rows_f32(cases, mode);

@@ -232,7 +232,7 @@ static void repacking_twice_is_once(struct kg_record *rec, const void *arg) {
     float *values, *x = kg_op_device_own(&d, kg_xcalloc((size_t)M * K, sizeof *x));
     kg_fill_normal(x, (size_t)M * K, kg_record_seed(rec), 0, 1);
     const char *put = kg_op_device_put_as(&d, x, (size_t)M * K, KG_PRECISION_F16);
-    const struct kg_weight w = put_weight(&d, 1, N, K, true, 5, &values);
+    struct kg_weight w = put_weight(&d, 1, N, K, true, 5, &values);
     kg_op_device_workspace(&d, M, K, 1, 1, 64, 64);
     struct kg_op_output once, twice;
     multiply(&d, &w, put, 0, M, &once);

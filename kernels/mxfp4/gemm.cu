@@ -145,7 +145,7 @@ static enum kg_status launch_tma(const struct kg_cuda_backend *cuda, const struc
 }
 
 /* A kernel: a cluster of n_split blocks, or MULTICAST times as many, has m outputs of n rows; its blocks split the
- * columns. */
+ * columns. launch: of gated->gate alone, but for the gated ones. */
 struct kernel {
     enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_gated *gated, uint32_t n_split,
                              uint32_t n_clusters, struct kg_error *err);
@@ -154,7 +154,7 @@ struct kernel {
     bool any_rows; /* rows by expert or shared, too; not those that are added to y */
     bool gated;    /* m: gates, and as many ups */
     /* Times of a block in ns, measured on the H200: a step of 64 columns, prologue and epilogue, the exchange of sums
-     * in a cluster. */
+     * in a cluster. Of the gated ones they are estimates: what the same tiles take, and an activation. */
     uint32_t step, ends, exchange;
 };
 

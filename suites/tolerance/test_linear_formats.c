@@ -37,7 +37,7 @@ struct product {
     enum kg_dtype dtype;
     uint32_t m, n, k;
     bool bias;
-    /* Rows of W in powers of two from 2^-range to 2^range; 0: of one size. */
+    /* Rows of W in powers of two from 2^-range to 2^range; 0: of one size; negative: all of them of 2^range. */
     int range;
     bool repacked; /* W is repacked, if the back end has repack_weight */
 };
@@ -61,7 +61,7 @@ static void fill_row(struct kg_rng *rng, const struct product *p, uint32_t row, 
         return;
     }
     float *values = kg_xcalloc(p->k, sizeof *values);
-    const int exponent = p->range ? (int)(row % (2 * (uint32_t)p->range + 1)) - p->range : 0;
+    const int exponent = p->range > 0 ? (int)(row % (2 * (uint32_t)p->range + 1)) - p->range : p->range;
     for (uint32_t i = 0; i < p->k; i++) values[i] = ldexpf((float)kg_rng_normal(rng), exponent);
     info->encode(values, bytes, p->k);
     free(values);
@@ -276,14 +276,16 @@ static void add_repacked(struct kg_case_list *cases, const struct mode *mode) {
             &(struct product){ mode, KG_DTYPE_MXFP4, WIDE_ROWS[r], 144, 192, false, 30, true });
 }
 
-/* BF16 that the GPU has as float16, and rows beyond its range, which it leaves. */
+/* BF16 that the GPU has as float16, and what it leaves: rows beyond float16's range, and matrices of values so small
+ * that float16 would take bits of all of them. */
 static void add_as_float16(struct kg_case_list *cases, const struct mode *mode) {
     static const uint32_t AS_FLOAT16_ROWS[] = { 1, 9, 33, 200 };
     for (size_t r = 0; r < KG_COUNT_OF(AS_FLOAT16_ROWS); r++) {
         const uint32_t m = AS_FLOAT16_ROWS[r];
         add(cases, "as_float16", &(struct product){ mode, KG_DTYPE_BF16, m, 144, 192, r % 2 == 0, 0, true });
-        if (mode->output == KG_PRECISION_F32)
-            add(cases, "beyond_float16", &(struct product){ mode, KG_DTYPE_BF16, m, 144, 192, false, 30, true });
+        if (mode->output != KG_PRECISION_F32) continue;
+        add(cases, "beyond_float16", &(struct product){ mode, KG_DTYPE_BF16, m, 144, 192, false, 30, true });
+        add(cases, "below_float16", &(struct product){ mode, KG_DTYPE_BF16, m, 144, 192, false, -20, true });
     }
 }
 

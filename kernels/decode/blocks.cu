@@ -1,10 +1,10 @@
 /* One row times matrices of block formats in a fused decode step (matrix.cuh): Q4_0, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K as
  * they lie in a file; each matrix may have another format.
  *
- * x (n_in) float16, or rmsnorm(x) rounded to it, which is what the operations give. W (rows, n_in), row-major; rows
- * begin anywhere. Elsewhere matrix.cu.
+ * x (n_in), or rmsnorm(x), as integers of 16 bits (digits.cuh). W (rows, n_in), row-major; rows begin anywhere.
+ * Elsewhere matrix.cu.
  *
- * Numerics: products of x and integer codes are exact; sums of a sub-block, their scales and all further sums are
+ * Numerics: sums of integers times integer codes are exact for a sub-block; their scales and all further sums are
  * float32, a warp's chunks in order, then the warps' in order. The order depends on shapes and the number of
  * multiprocessors only.
  *
@@ -41,8 +41,8 @@ enum {
 struct blocks_plan {
     uint32_t n_chunks, n_segments, segment_chunks; /* of a row; of a segment */
     uint32_t group_warps, n_slots, row_stride;
-    uint32_t x_at, x_sums_at, partial_at; /* in shared memory, behind the ring */
-    uint32_t block_pairs, more_pairs;     /* pairs of a block; the first more_pairs blocks have one more */
+    uint32_t x_at, steps_at, sums_at, partial_at; /* in shared memory, behind the ring */
+    uint32_t block_pairs, more_pairs;             /* pairs of a block; the first more_pairs blocks have one more */
     uint32_t n_blocks, shared_bytes;
     uint32_t row_bytes[KG_STEP_MATRICES];
 };
@@ -115,16 +115,25 @@ static __device__ __forceinline__ void produce(const blocks_params &p, unsigned 
     }
 }
 
-/* n in the order of codes, and the sums of its groups, zeros behind its end. n_all is whole for a warp. */
-static __device__ __forceinline__ void make_operand(const blocks_params &p, unsigned char *x_shared, float *x_sums,
-                                                    float *squares) {
+/* Where n's digits go, their steps, and the sums of n's groups. */
+struct operand_room {
+    unsigned char *digits;
+    float *steps, *sums;
+};
+
+/* n as digits, zeros behind its end. n_all is whole for a warp. */
+static __device__ __forceinline__ void make_operand(const blocks_params &p, const operand_room &to, float *squares) {
     load_operand<warps>(p.m, p.n_chunks * CHUNK_COLS, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
-        float sum = 0;
-#pragma unroll
-        for (int e = 0; e < KG_VECTOR; e++) sum += __half2float(__float2half_rn(x[e]));
-        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
-        *reinterpret_cast<uint4 *>(x_shared + x_at(i)) = x_order(x);
-        if (i % GROUP_COLS == 0) x_sums[i / GROUP_COLS] = sum;
+        unsigned largest = largest_of(x); /* of 8 of 32 */
+        largest = max(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
+        largest = max(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
+        const step by = step_of(largest);
+        const digits d = digits_of(x, by.inverse);
+        const int sum = d.sum + __shfl_xor_sync(0xFFFFFFFFu, d.sum, 1); /* of 16 */
+        *reinterpret_cast<uint2 *>(to.digits + digit_at(i)) = d.upper;
+        *reinterpret_cast<uint2 *>(to.digits + digit_at(i) + LOWER_AT) = d.lower;
+        if (i % STEP_COLS == 0) to.steps[i / STEP_COLS] = by.step;
+        if (i % GROUP_COLS == 0) to.sums[i / GROUP_COLS] = by.step * (float)sum;
     });
 }
 
@@ -138,8 +147,7 @@ template <enum kg_step_form F> struct consumer {
 /* sum += the warp's part of the tile's products with rows g and g + 8. */
 template <enum kg_dtype D, enum kg_step_form F>
 static __device__ __forceinline__ void add_tile(float (&sum)[2], const blocks_params &p, consumer<F> &c,
-                                                const unsigned char *ring, slot_state *slots, const unsigned char *x,
-                                                const float *x_sums) {
+                                                const unsigned char *ring, slot_state *slots, const operand &x) {
     constexpr uint32_t BYTES = chunk_bytes(D);
     const uint32_t lane = threadIdx.x % WARP, g = lane / 4;
     const uint32_t first_row = g * p.row_stride + c.member * BYTES, second_row = TILE_PAIRS * p.row_stride;
@@ -154,8 +162,7 @@ static __device__ __forceinline__ void add_tile(float (&sum)[2], const blocks_pa
         const unsigned char *rows[2] = { start + slot.begins[g], start + second_row + slot.begins[g + TILE_PAIRS] };
         const uint32_t end = min(first - c.member + p.segment_chunks, p.n_chunks);
         for (uint32_t chunk = first; chunk < end; chunk += p.group_warps) {
-            add_chunk<D>(sum, rows, x + chunk * X_CHUNK_BYTES, x_sums + chunk * (CHUNK_COLS / GROUP_COLS),
-                         p.m.n_in / X_SUB_COLS - chunk * (CHUNK_COLS / X_SUB_COLS));
+            add_chunk<D>(sum, rows, x.from(chunk), p.m.n_in / STEP_COLS - chunk * CHUNK_STEPS);
             rows[0] += p.group_warps * BYTES, rows[1] += p.group_warps * BYTES;
         }
         __syncwarp(); /* the warp has read the slot */
@@ -165,19 +172,18 @@ static __device__ __forceinline__ void add_tile(float (&sum)[2], const blocks_pa
 
 template <enum kg_step_form F>
 static __device__ __forceinline__ void multiply(const blocks_params &p, const unsigned char *ring, slot_state *slots,
-                                                const unsigned char *x, const float *x_sums, float *partial,
-                                                uint32_t begin, uint32_t end) {
+                                                const operand &x, float *partial, uint32_t begin, uint32_t end) {
     const uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
     consumer<F> c = { cursor<F>(), warps::CONSUMERS / p.group_warps, warp / p.group_warps, warp % p.group_warps, 0 };
     for (uint32_t first = begin; c.at.tile(p, first, end); first += c.at.n_pairs) {
         float sum[2] = {};
         switch (p.m.matrix[c.at.matrix].dtype) {
-        case KG_DTYPE_Q4_0: add_tile<KG_DTYPE_Q4_0>(sum, p, c, ring, slots, x, x_sums); break;
-        case KG_DTYPE_Q5_0: add_tile<KG_DTYPE_Q5_0>(sum, p, c, ring, slots, x, x_sums); break;
-        case KG_DTYPE_Q8_0: add_tile<KG_DTYPE_Q8_0>(sum, p, c, ring, slots, x, x_sums); break;
-        case KG_DTYPE_Q4_K: add_tile<KG_DTYPE_Q4_K>(sum, p, c, ring, slots, x, x_sums); break;
-        case KG_DTYPE_Q5_K: add_tile<KG_DTYPE_Q5_K>(sum, p, c, ring, slots, x, x_sums); break;
-        default: add_tile<KG_DTYPE_Q6_K>(sum, p, c, ring, slots, x, x_sums); break;
+        case KG_DTYPE_Q4_0: add_tile<KG_DTYPE_Q4_0>(sum, p, c, ring, slots, x); break;
+        case KG_DTYPE_Q5_0: add_tile<KG_DTYPE_Q5_0>(sum, p, c, ring, slots, x); break;
+        case KG_DTYPE_Q8_0: add_tile<KG_DTYPE_Q8_0>(sum, p, c, ring, slots, x); break;
+        case KG_DTYPE_Q4_K: add_tile<KG_DTYPE_Q4_K>(sum, p, c, ring, slots, x); break;
+        case KG_DTYPE_Q5_K: add_tile<KG_DTYPE_Q5_K>(sum, p, c, ring, slots, x); break;
+        default: add_tile<KG_DTYPE_Q6_K>(sum, p, c, ring, slots, x); break;
         }
 #pragma unroll
         for (int mask = 1; mask < 4; mask *= 2) {
@@ -217,9 +223,10 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
         run_epilogue<warps, F>(p.m, partial, warps::CONSUMERS, begin, end);
         return;
     }
-    float *x_sums = reinterpret_cast<float *>(memory + p.x_sums_at);
-    make_operand(p, memory + p.x_at, x_sums, squares);
-    multiply<F>(p, memory, slots, memory + p.x_at, x_sums, partial, begin, end);
+    const operand_room x = { memory + p.x_at, reinterpret_cast<float *>(memory + p.steps_at),
+                             reinterpret_cast<float *>(memory + p.sums_at) };
+    make_operand(p, x, squares);
+    multiply<F>(p, memory, slots, { x.digits, x.steps, x.sums }, partial, begin, end);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
     finish_pairs<warps, F>(p.m, partial, warps::CONSUMERS, begin, end, begin + WARP + threadIdx.x,
                            warps::CONSUMER_THREADS);
@@ -259,7 +266,7 @@ static uint32_t slots_for_rows(struct blocks_plan *plan, const struct kg_step_ma
 /* n_slots of 0: it does not fit. */
 static struct blocks_plan plan_of(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m) {
     struct blocks_plan plan = {};
-    if (cuda->compute_capability < 90 || m->n_pairs == 0 || m->n_in % X_SUB_COLS != 0) return plan;
+    if (cuda->compute_capability < 90 || m->n_pairs == 0 || m->n_in % STEP_COLS != 0) return plan;
     if (m->norm_weight && m->n_in > MAX_NORM_COLS) return plan;
     const uint32_t n_waves = kg_blocks_for(m->n_pairs, (uint32_t)(cuda->n_sms * MAX_BLOCK_PAIRS));
     plan.n_blocks = std::min((uint32_t)cuda->n_sms * n_waves, m->n_pairs);
@@ -267,18 +274,20 @@ static struct blocks_plan plan_of(const struct kg_cuda_backend *cuda, const stru
     plan.more_pairs = m->n_pairs % plan.n_blocks;
     plan.n_chunks = (m->n_in + CHUNK_COLS - 1) / CHUNK_COLS;
     for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
-        plan.row_bytes[i] = m->n_in / X_SUB_COLS * chunk_bytes(m->matrix[i].dtype) / (CHUNK_COLS / X_SUB_COLS);
+        plan.row_bytes[i] = m->n_in / STEP_COLS * chunk_bytes(m->matrix[i].dtype) / CHUNK_STEPS;
     const uint32_t pairs = plan.block_pairs + (plan.more_pairs > 0);
     const uint32_t x_bytes = plan.n_chunks * X_CHUNK_BYTES,
-                   sums_bytes = plan.n_chunks * (CHUNK_COLS / GROUP_COLS) * (uint32_t)sizeof(float),
+                   steps_bytes = plan.n_chunks * CHUNK_STEPS * (uint32_t)sizeof(float),
+                   sums_bytes = plan.n_chunks * CHUNK_GROUPS * (uint32_t)sizeof(float),
                    partial_bytes = 2 * pairs * warps::PARTIAL_STRIDE * (uint32_t)sizeof(float);
     const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - MAX_SLOTS * sizeof(slot_state) - 1024);
-    const uint32_t others = x_bytes + sums_bytes + partial_bytes;
+    const uint32_t others = x_bytes + steps_bytes + sums_bytes + partial_bytes;
     if (others > most) return plan;
     plan.n_slots = slots_for_rows(&plan, m, most - others);
     plan.x_at = plan.n_slots * TILE_ROWS * plan.row_stride;
-    plan.x_sums_at = plan.x_at + x_bytes;
-    plan.partial_at = plan.x_sums_at + sums_bytes;
+    plan.steps_at = plan.x_at + x_bytes;
+    plan.sums_at = plan.steps_at + steps_bytes;
+    plan.partial_at = plan.sums_at + sums_bytes;
     plan.shared_bytes = plan.partial_at + partial_bytes;
     return plan;
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/ptx/memory.cuh"
 #include <cuda_fp16.h>
+#include <type_traits>
 
 /* c (16 x 8, float32) += a (16 x 16, f16) b (16 x 8, f16). A register is a pair of neighbouring elements, low first:
  * a[0..3] = rows g, g + 8, g, g + 8 at columns 2t, 2t, 2t + 8, 2t + 8; b[0..1] = column g at rows 2t, 2t + 8;
@@ -32,6 +33,24 @@ static __device__ __forceinline__ void kg_mma_16x8x16_free(float (&c)[4], unsign
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/* c (16 x 8, int32) += a (16 x 32, bytes A: int8_t or uint8_t) b (32 x 8, int8). A register is four neighbours, the
+ * first in the low byte: a0 to a3 = rows g, g + 8, g, g + 8 at columns 4t, 4t, 4t + 16, 4t + 16; b0, b1 = column g at
+ * rows 4t, 4t + 16; c as above. Free to be scheduled among other instructions. */
+template <typename A>
+static __device__ __forceinline__ void kg_mma_16x8x32_free(int (&c)[4], unsigned a0, unsigned a1, unsigned a2,
+                                                           unsigned a3, unsigned b0, unsigned b1) {
+    if constexpr (std::is_same_v<A, uint8_t>)
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 /* Four 8 x 8 matrices of halves from shared memory: lane l gives the address of row l % 8 of matrix l / 8 (16-byte

@@ -14,7 +14,7 @@ static const struct layout {
     uint32_t scale, codes, more_bits; /* more_bits: fifth bits, or upper pairs */
     float offset;                     /* a code's zero */
 } LAYOUTS[] = {
-    { KG_DTYPE_Q4_0, 0, 2, 0, 8 },  { KG_DTYPE_Q5_0, 0, 6, 2, 16 },  { KG_DTYPE_Q8_0, 0, 2, 0, 128 },
+    { KG_DTYPE_Q4_0, 0, 2, 0, 8 },  { KG_DTYPE_Q5_0, 0, 6, 2, 16 },  { KG_DTYPE_Q8_0, 0, 2, 0, 0 },
     { KG_DTYPE_Q4_K, 4, 16, 0, 0 }, { KG_DTYPE_Q5_K, 4, 48, 16, 0 }, { KG_DTYPE_Q6_K, 192, 0, 128, 32 },
 };
 
@@ -93,8 +93,8 @@ static void offset_one_less(struct kg_block_codes_call *call) {
     call->sums_times = (offset - 1) / offset;
 }
 
-/* Pairs (0, 1) and (2, 3) of four, in the place of (0, 2) and (1, 3). */
-static void x_in_order_of_columns(struct kg_block_codes_call *call) {
+/* Of each four. */
+static void middle_columns_of_x_exchanged(struct kg_block_codes_call *call) {
     static float x[KG_BLOCK_CODES_MAX_COLS];
     for (uint32_t i = 0; i < call->n_cols; i++) x[i] = call->x[i % 4 == 1 ? i + 1 : i % 4 == 2 ? i - 1 : i];
     call->x = x;
@@ -128,8 +128,8 @@ static const struct mutant {
     { "upper_bits_of_minima_left_out", OF_K45, { .row = upper_bits_of_minima_left_out } },
     { "fifth_bits_of_next", 1u << KG_DTYPE_Q5_0 | 1u << KG_DTYPE_Q5_K, { .row = fifth_bits_of_next } },
     { "pairs_of_next_quarter", OF_Q6_K, { .row = pairs_of_next_quarter } },
-    { "offset_one_less", OF_BLOCKS | OF_Q6_K, { .call = offset_one_less } },
-    { "x_in_order_of_columns", OF_ALL, { .call = x_in_order_of_columns } },
+    { "offset_one_less", (OF_BLOCKS & ~(1u << KG_DTYPE_Q8_0)) | OF_Q6_K, { .call = offset_one_less } },
+    { "middle_columns_of_x_exchanged", OF_ALL, { .call = middle_columns_of_x_exchanged } },
     { "rows_exchanged", OF_ALL, { .call = rows_exchanged } },
     { "blocks_behind_the_end_count", OF_BLOCKS, { .call = blocks_behind_the_end_count } },
 };

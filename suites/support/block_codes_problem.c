@@ -58,7 +58,8 @@ static void draw(const struct kg_block_codes_problem *p, const struct kg_block_c
     const uint32_t n_chunks = (p->n_cols + 255) / 256,
                    begin_unit = p->dtype == KG_DTYPE_Q4_K || p->dtype == KG_DTYPE_Q5_K ? 16 : 2;
     const size_t read_bytes = (size_t)n_chunks * kg_block_codes_chunk_bytes(p->dtype);
-    float *x = kg_xcalloc(p->n_cols, sizeof *x), *w = kg_xcalloc(p->n_cols, sizeof *w);
+    float *x = kg_xcalloc(p->n_cols, sizeof *x), *denoted = kg_xcalloc(p->n_cols, sizeof *denoted),
+          *w = kg_xcalloc(p->n_cols, sizeof *w);
     uint8_t *memory[KG_BLOCK_CODES_ROWS];
     double magnitude[KG_BLOCK_CODES_ROWS] = { 0 }, products[KG_BLOCK_CODES_ROWS];
     uint64_t row_bytes;
@@ -67,8 +68,8 @@ static void draw(const struct kg_block_codes_problem *p, const struct kg_block_c
     struct kg_block_codes_call call = {
         .dtype = p->dtype, .n_cols = p->n_cols, .n_blocks = p->n_cols / 32, .x = x, .sums_times = 1
     };
-    for (uint32_t i = 0; i < p->n_cols; i++)
-        x[i] = kg_f16_to_f32(kg_f32_to_f16((float)(kg_rng_normal(rng) * (p->tiny_x ? 0x1p-15 : 1))));
+    for (uint32_t i = 0; i < p->n_cols; i++) x[i] = (float)(kg_rng_normal(rng) * (p->tiny_x ? 0x1p-15 : 1));
+    kg_block_codes_digits(x, p->n_cols, denoted);
     for (uint32_t r = 0; r < KG_BLOCK_CODES_ROWS; r++) {
         const size_t begin = p->odd_begins ? begin_unit * ((5 * r + 3) % 8) : 0;
         memory[r] = kg_xcalloc(begin + read_bytes, 1);
@@ -78,8 +79,8 @@ static void draw(const struct kg_block_codes_problem *p, const struct kg_block_c
         kg_dtype_info(p->dtype)->decode(row, w, p->n_cols);
         want[r] = 0;
         for (uint32_t i = 0; i < p->n_cols; i++) {
-            want[r] += (double)x[i] * w[i];
-            magnitude[r] += fabs((double)x[i] * w[i]);
+            want[r] += (double)denoted[i] * w[i];
+            magnitude[r] += fabs((double)denoted[i] * w[i]);
         }
         if (mistake && mistake->row) mistake->row(p->dtype, row);
         call.rows[r] = row;
@@ -92,6 +93,7 @@ static void draw(const struct kg_block_codes_problem *p, const struct kg_block_c
         free(memory[r]);
     }
     free(w);
+    free(denoted);
     free(x);
     ck_assert_msg(ran, "the lanes of %s do not run as a warp", kg_dtype_info(p->dtype)->name);
 }

@@ -1,5 +1,5 @@
 /* Rows of block formats times x: by a warp's lanes on the host (block_codes_warp.h), and in double from the numbers
- * that src/format decodes. */
+ * that src/format decodes and those that x's digits denote. */
 #ifndef KIGO_SUITES_BLOCK_CODES_PROBLEM_H
 #define KIGO_SUITES_BLOCK_CODES_PROBLEM_H
 
@@ -16,7 +16,7 @@ struct kg_block_codes_problem {
     enum kg_dtype dtype;
     uint32_t n_cols;
     bool odd_begins; /* rows begin at several multiples of 2 bytes, of Q4_K and Q5_K of 16; else all on 16 */
-    bool tiny_x;     /* subnormal in float16, most of it: as large as codes are that should not be there */
+    bool tiny_x;     /* subnormal in float16, most of it */
 };
 
 enum { KG_BLOCK_CODES_DRAWS = 3, KG_BLOCK_CODES_PRODUCTS = KG_BLOCK_CODES_DRAWS * KG_BLOCK_CODES_ROWS };

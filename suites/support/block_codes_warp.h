@@ -1,4 +1,4 @@
-/* The products of kernels/decode/block_codes.cuh by a warp on the host (host_warp.cuh). */
+/* x of kernels/decode/digits.cuh, and the products of block_codes.cuh by a warp on the host (host_warp.cuh). */
 #ifndef KIGO_SUITES_BLOCK_CODES_WARP_H
 #define KIGO_SUITES_BLOCK_CODES_WARP_H
 
@@ -14,9 +14,13 @@ struct kg_block_codes_call {
     uint32_t n_blocks; /* of 32 columns, that count: n_cols / 32 */
     /* Whole chunks of 256 columns each, which are read; on 2 bytes, of Q4_K and Q5_K on 16. */
     const uint8_t *rows[KG_BLOCK_CODES_ROWS];
-    const float *x;   /* n_cols float16 numbers */
+    const float *x;   /* n_cols */
     float sums_times; /* what the sums of x are multiplied with: 1 */
 };
+
+/* denoted[i] = the number that x[i] becomes (kernels/decode/digits.cuh); n_cols is at most KG_BLOCK_CODES_MAX_COLS. Not
+ * thread-safe. */
+void kg_block_codes_digits(const float *x, uint32_t n_cols, float *denoted);
 
 /* Bytes of 256 columns; 0: not of these formats. */
 uint32_t kg_block_codes_chunk_bytes(enum kg_dtype dtype);
@@ -25,7 +29,7 @@ uint32_t kg_block_codes_chunk_bytes(enum kg_dtype dtype);
  * warp does. Not thread-safe. */
 bool kg_block_codes_multiply(const struct kg_block_codes_call *call, double products[KG_BLOCK_CODES_ROWS]);
 
-/* Why this build has neither, NULL if it has both. */
+/* Why this build has none of them, NULL if it has all. */
 extern const char *const kg_block_codes_missing;
 
 #endif

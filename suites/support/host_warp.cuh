@@ -40,6 +40,9 @@ struct dim3 {
     unsigned x, y, z;
 };
 
+static inline unsigned max(unsigned a, unsigned b) {
+    return a > b ? a : b;
+}
 static inline uint2 make_uint2(unsigned x, unsigned y) {
     return { x, y };
 }
@@ -91,6 +94,21 @@ static inline float __uint_as_float(unsigned bits) {
     memcpy(&x, &bits, sizeof x);
     return x;
 }
+static inline unsigned __float_as_uint(float x) {
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float __fdividef(float a, float b) {
+    return a / b;
+}
+/* Selectors of bytes only, no sign. */
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    const uint64_t both = (uint64_t)b << 32 | a;
+    unsigned of = 0;
+    for (int i = 0; i < 4; i++) of |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
+    return of;
+}
 static inline float __fsub_rn(float a, float b) {
     return a - b;
 }
@@ -101,7 +119,10 @@ template <typename T> static inline T __ldg(const T *from) {
     return *from;
 }
 
-static dim3 threadIdx, blockDim = { 128, 1, 1 };
+static dim3 threadIdx;
+
+/* Headers that are not run here call it. */
+void kg_mma_16x8x16_free(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1);
 
 namespace kg_host_warp {
 
@@ -115,21 +136,20 @@ static struct state {
     unsigned given[MAX_CALLS][LANES][6]; /* a[0..3], b[0..1] */
 } warp;
 
-static inline float half_of(unsigned word, int i) {
-    return kg_f16_to_f32((uint16_t)(word >> 16 * i));
+/* Byte i of a word. */
+template <typename T> static inline int byte_of(unsigned word, int i) {
+    return (T)(uint8_t)(word >> 8 * i);
 }
 
-/* c of the lane += a b: the layout of kernels/ptx/mma.cuh. Products and their sum of 16 are in double. */
-static void multiply(float (&c)[4], const unsigned (&given)[LANES][6], unsigned lane) {
+/* c of the lane += a b: the layout of kernels/ptx/mma.cuh. */
+template <typename A> static void multiply(int (&c)[4], const unsigned (&given)[LANES][6], unsigned lane) {
     for (unsigned i = 0; i < 4; i++) {
         const unsigned row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
-        double sum = 0;
-        for (unsigned k = 0; k < 16; k++) {
-            const unsigned t = k % 8 / 2, upper = k / 8;
+        for (unsigned k = 0; k < 32; k++) {
+            const unsigned t = k % 16 / 4, upper = k / 16;
             const unsigned a = given[row % 8 * 4 + t][2 * upper + row / 8], b = given[col * 4 + t][4 + upper];
-            sum += (double)half_of(a, k % 2) * half_of(b, k % 2);
+            c[i] += byte_of<A>(a, k % 4) * byte_of<int8_t>(b, k % 4);
         }
-        c[i] += (float)sum;
     }
 }
 
@@ -151,7 +171,8 @@ template <typename F> static bool run(const F &lane) {
 
 } // namespace kg_host_warp
 
-static void kg_mma_16x8x16_free(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+template <typename A>
+static void kg_mma_16x8x32_free(int (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
                                 unsigned b1) {
     kg_host_warp::state &warp = kg_host_warp::warp;
     const unsigned lane = threadIdx.x % kg_host_warp::LANES, operands[6] = { a0, a1, a2, a3, b0, b1 };
@@ -162,7 +183,7 @@ static void kg_mma_16x8x16_free(float (&c)[4], unsigned a0, unsigned a1, unsigne
         memcpy(warp.given[call][lane], operands, sizeof operands);
     } else {
         if (memcmp(warp.given[call][lane], operands, sizeof operands) != 0) warp.is_good = false;
-        kg_host_warp::multiply(c, warp.given[call], lane);
+        kg_host_warp::multiply<A>(c, warp.given[call], lane);
     }
 }
 

@@ -133,6 +133,17 @@ static __device__ __forceinline__ scales scales_of_blocks(const float (&d)[2], u
     return { low, high, low * zero, high * zero };
 }
 
+/* N words at an even address, of the aligned words that hold them. */
+template <int N> static __device__ __forceinline__ void load_even(unsigned (&to)[N], const unsigned char *from) {
+    const uint32_t odd = reinterpret_cast<uintptr_t>(from) / 2 % 2, selector = odd ? 0x5432 : 0x3210;
+    const unsigned *at = reinterpret_cast<const unsigned *>(from - 2 * odd);
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] = at[i];
+    const unsigned last = at[N - 1 + odd]; /* nothing behind the last */
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] = __byte_perm(to[i], i + 1 < N ? to[i + 1] : last, selector);
+}
+
 template <> struct codes<KG_DTYPE_Q8_0> {
     using type = int8_t;
     unsigned words[2][8];
@@ -142,8 +153,7 @@ template <> struct codes<KG_DTYPE_Q8_0> {
         for (int b = 0; b < 2; b++) {
             const unsigned char *block = chunk + (2 * t + b) * 34;
             d[b] = kg_dequant::load_f16(block);
-#pragma unroll
-            for (int i = 0; i < 8; i++) words[b][i] = kg_dequant::load_u32(block + 2 + 4 * i);
+            load_even(words[b], block + 2);
         }
     }
     __device__ __forceinline__ unsigned low(int i) const {

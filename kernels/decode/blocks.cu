@@ -35,6 +35,8 @@ enum {
     MAX_BLOCK_PAIRS = 640,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
     WANTED_SLOTS = 3,
+    EARLY_SLOTS = 2,
+    LONG_COPY = 2048, /* bytes; those of 1 KB are issued slower than memory delivers */
 };
 
 /* How the blocks share a product. */
@@ -83,10 +85,11 @@ template <enum kg_step_form F> struct cursor {
     }
 };
 
-/* The producer warp: lane r copies row r of each tile. */
+/* The producer warp: lane r copies row r of each tile. Until x is there, copies into at most EARLY_SLOTS slots are in
+ * flight: loads of x, and those of launches that still run, would wait behind more. */
 template <enum kg_step_form F>
 static __device__ __forceinline__ void produce(const blocks_params &p, unsigned char *ring, slot_state *slots,
-                                               uint32_t begin, uint32_t end) {
+                                               const volatile bool *has_x, uint32_t begin, uint32_t end) {
     const uint64_t policy = kg_policy_evict_first();
     const uint32_t lane = threadIdx.x % WARP, i = lane % TILE_PAIRS, which = lane / TILE_PAIRS;
     cursor<F> at;
@@ -104,6 +107,8 @@ static __device__ __forceinline__ void produce(const blocks_params &p, unsigned 
             const uint32_t n_bytes = copies ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
             const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
             if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
+            else if (at.item >= EARLY_SLOTS && !*has_x)
+                kg_mbarrier_poll(kg_shared_address(&slots[at.item - EARLY_SLOTS].full), 0);
             if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)before;
             __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
             if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
@@ -202,6 +207,7 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ slot_state slots[MAX_SLOTS];
     __shared__ float squares[warps::CONSUMERS];
+    __shared__ volatile bool has_x;
     const uint32_t warp = threadIdx.x / WARP;
     const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs),
                    end = begin + p.block_pairs + (blockIdx.x < p.more_pairs);
@@ -212,10 +218,11 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
             kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
             kg_mbarrier_init(kg_shared_address(&slots[slot].empty), p.group_warps);
         }
+        has_x = false;
         kg_mbarrier_init_fence();
         kg_barrier_arrive(START_BARRIER, warps::THREADS);
         __syncwarp(); /* mbarriers are initialised */
-        produce<F>(p, memory, slots, begin, end);
+        produce<F>(p, memory, slots, &has_x, begin, end);
         return;
     }
     kg_barrier_sync(START_BARRIER, warps::THREADS); /* mbarriers are initialised */
@@ -226,6 +233,7 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     const operand_room x = { memory + p.x_at, reinterpret_cast<float *>(memory + p.steps_at),
                              reinterpret_cast<float *>(memory + p.sums_at) };
     make_operand(p, x, squares);
+    if (threadIdx.x == 0) has_x = true;
     multiply<F>(p, memory, slots, { x.digits, x.steps, x.sums }, partial, begin, end);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
     finish_pairs<warps, F>(p.m, partial, warps::CONSUMERS, begin, end, begin + WARP + threadIdx.x,
@@ -248,14 +256,17 @@ static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *
     return fit - fit % n_groups; /* a slot is one group's in all of its uses */
 }
 
-/* Chunks of a segment: long copies first, as those of 1 KB are issued slower than memory delivers. Four are for rows
- * that would leave half of the warps idle. */
+/* Chunks of a segment: 16, or 8 where copies of that are long. Four are for rows that would leave half of the warps
+ * idle. */
 static uint32_t slots_for_rows(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t most_bytes) {
     static const uint32_t SEGMENTS[] = { 16, 8, 4 };
-    uint32_t n_slots = 0;
+    uint32_t n_slots = 0, shortest = UINT32_MAX; /* bytes of a chunk */
+    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
+        shortest = std::min(shortest, chunk_bytes(m->matrix[i].dtype));
     for (uint32_t wanted = WANTED_SLOTS; wanted > 0 && n_slots == 0; wanted--)
         for (uint32_t segment : SEGMENTS) {
             if (segment > 4 ? 2 * plan->n_chunks <= segment : plan->n_chunks > 4) continue;
+            if (segment > 8 && 8 * shortest >= LONG_COPY) continue;
             n_slots = slots_of(plan, m, segment, most_bytes);
             if (n_slots >= wanted) return n_slots;
             n_slots = 0;

@@ -5,7 +5,7 @@
  * rows g and g + 8. Here these are of a sub-block of the lane's own, and the right operand is zero but for that
  * sub-block's upper digits in column 2t and its lower ones in 2t + 1. So columns 2t and 2t + 1 of the result, which the
  * same lane holds, are the products of the lane's sub-block of two rows, and it applies their scales. A lane has two
- * sub-blocks, low and high, with sums of their own:
+ * sub-blocks, low and high, with separate sums:
  * sum_i x[i] W[i] = sum over sub-blocks of scale step (sum code v) - offset (sum x)
  *
  * Codes are bytes: those of a nibble cost a mask for four. Codes of high sub-blocks may stand 4 bits higher

@@ -100,6 +100,34 @@ static void middle_columns_of_x_exchanged(struct kg_block_codes_call *call) {
     call->x = x;
 }
 
+/* The largest magnitude of the 32 columns that `first` begins, of which there are n_cols. */
+static float largest_of(const float *x, uint32_t first, uint32_t n_cols) {
+    float largest = 0;
+    for (uint32_t i = first; i < first + 32 && i < n_cols; i++) largest = fmaxf(largest, fabsf(x[i]));
+    return largest;
+}
+
+static void lower_digits_left_out(struct kg_block_codes_call *call) {
+    static float x[KG_BLOCK_CODES_MAX_COLS];
+    for (uint32_t i = 0; i < call->n_cols; i++) {
+        const float upper_step = largest_of(call->x, i - i % 32, call->n_cols) / 127;
+        x[i] = rintf(call->x[i] / upper_step) * upper_step;
+    }
+    call->x = x;
+}
+
+/* Of the 32 columns before. */
+static void step_of_neighbours(struct kg_block_codes_call *call) {
+    static float x[KG_BLOCK_CODES_MAX_COLS];
+    for (uint32_t i = 0; i < call->n_cols; i++) {
+        const uint32_t first = i - i % 32;
+        x[i] = first == 0 ? call->x[i]
+                          : call->x[i] / largest_of(call->x, first, call->n_cols) *
+                                largest_of(call->x, first - 32, call->n_cols);
+    }
+    call->x = x;
+}
+
 static void rows_exchanged(struct kg_block_codes_call *call) {
     const uint8_t *was = call->rows[3];
     call->rows[3] = call->rows[3 + 8];
@@ -130,6 +158,8 @@ static const struct mutant {
     { "pairs_of_next_quarter", OF_Q6_K, { .row = pairs_of_next_quarter } },
     { "offset_one_less", (OF_BLOCKS & ~(1u << KG_DTYPE_Q8_0)) | OF_Q6_K, { .call = offset_one_less } },
     { "middle_columns_of_x_exchanged", OF_ALL, { .call = middle_columns_of_x_exchanged } },
+    { "lower_digits_left_out", OF_ALL, { .call = lower_digits_left_out } },
+    { "step_of_neighbours", OF_ALL, { .call = step_of_neighbours } },
     { "rows_exchanged", OF_ALL, { .call = rows_exchanged } },
     { "blocks_behind_the_end_count", OF_BLOCKS, { .call = blocks_behind_the_end_count } },
 };

@@ -207,7 +207,7 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ slot_state slots[MAX_SLOTS];
     __shared__ float squares[warps::CONSUMERS];
-    __shared__ volatile bool has_x;
+    __shared__ volatile bool has_x; /* a hint: when the producer sees it does not matter for the result */
     const uint32_t warp = threadIdx.x / WARP;
     const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs),
                    end = begin + p.block_pairs + (blockIdx.x < p.more_pairs);

@@ -133,13 +133,13 @@ static __device__ __forceinline__ scales scales_of_blocks(const float (&d)[2], u
     return { low, high, low * zero, high * zero };
 }
 
-/* N words at an even address, of the aligned words that hold them. */
+/* N words at an even address, of the aligned words that hold them: up to 2 bytes before and behind are read. */
 template <int N> static __device__ __forceinline__ void load_even(unsigned (&to)[N], const unsigned char *from) {
     const uint32_t odd = reinterpret_cast<uintptr_t>(from) / 2 % 2, selector = odd ? 0x5432 : 0x3210;
     const unsigned *at = reinterpret_cast<const unsigned *>(from - 2 * odd);
 #pragma unroll
     for (int i = 0; i < N; i++) to[i] = at[i];
-    const unsigned last = at[N - 1 + odd]; /* nothing behind the last */
+    const unsigned last = at[N - 1 + odd];
 #pragma unroll
     for (int i = 0; i < N; i++) to[i] = __byte_perm(to[i], i + 1 < N ? to[i + 1] : last, selector);
 }

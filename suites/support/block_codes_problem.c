@@ -57,7 +57,7 @@ static void draw(const struct kg_block_codes_problem *p, const struct kg_block_c
                  struct kg_rng *rng, float *got, double *want) {
     const uint32_t n_chunks = (p->n_cols + 255) / 256,
                    begin_unit = p->dtype == KG_DTYPE_Q4_K || p->dtype == KG_DTYPE_Q5_K ? 16 : 2;
-    const size_t read_bytes = (size_t)n_chunks * kg_block_codes_chunk_bytes(p->dtype);
+    const size_t read_bytes = (size_t)n_chunks * kg_block_codes_chunk_bytes(p->dtype) + 2;
     float *x = kg_xcalloc(p->n_cols, sizeof *x), *denoted = kg_xcalloc(p->n_cols, sizeof *denoted),
           *w = kg_xcalloc(p->n_cols, sizeof *w);
     uint8_t *memory[KG_BLOCK_CODES_ROWS];

@@ -12,7 +12,7 @@ struct kg_block_codes_call {
     enum kg_dtype dtype;
     uint32_t n_cols;   /* a multiple of the format's block, at most KG_BLOCK_CODES_MAX_COLS */
     uint32_t n_blocks; /* of 32 columns, that count: n_cols / 32 */
-    /* Whole chunks of 256 columns each, which are read; on 2 bytes, of Q4_K and Q5_K on 16. */
+    /* Whole chunks of 256 columns each, which are read, and 2 bytes behind them; on 2 bytes, of Q4_K and Q5_K on 16. */
     const uint8_t *rows[KG_BLOCK_CODES_ROWS];
     const float *x;   /* n_cols */
     float sums_times; /* what the sums of x are multiplied with: 1 */

@@ -3,8 +3,8 @@
  *   x[i] = step v[i],  step = max |x| / 32512,  v[i] = 256 upper[i] + lower[i],
  *
  * where v is x / step rounded to an integer, |v| <= 32512 = 127 * 256, and both digits are signed bytes. So x errs by
- * at most half a step, max |x| 2^-16 of its 32 neighbours; float16 errs by up to |x| 2^-11. A product with an integer
- * code is two products of bytes, and sums of 32 are exact in int32.
+ * at most half a step, some max |x| 2^-16 of its 32 neighbours; float16 errs by up to |x| 2^-11. A product with an
+ * integer code is two products of bytes, and sums of 32 are exact in int32.
  *
  * In shared memory the 32 upper digits lie before the 32 lower ones. */
 #ifndef KIGO_KERNELS_DECODE_DIGITS_CUH

@@ -1,5 +1,5 @@
-/* The row n of a product with quantised weights, rmsnorm(x) or x, rounded to float16: how the consumer warps of a block
- * (matrix.cuh) bring it to shared memory, in the order that a format's codes want. */
+/* The row n of a product with quantised weights, rmsnorm(x) or x: how the consumer warps of a block (matrix.cuh) load
+ * it, and store it as their format's codes want it. */
 #ifndef KIGO_KERNELS_DECODE_OPERAND_CUH
 #define KIGO_KERNELS_DECODE_OPERAND_CUH
 

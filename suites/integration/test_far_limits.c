@@ -78,14 +78,14 @@ static void groups_are_named(struct kg_record *rec, const void *arg) {
 
 /* Whether a run is a whole check on a machine with a GPU, from a clean tree. */
 static bool is_whole_check(const char *name, const char *dir) {
+    static const char *const CHOICES[] = { "layers", "filter", "cases", "words", "specs" };
     json_t *env;
     if (strstr(name, "-dirty-") || kg_bundle_read_json(dir, "data/env.json", &env, NULL) != KG_OK) return false;
     const json_t *run = json_object_get(env, "run"), *gpus = json_object_get(env, "gpus");
     const char *verb = json_string_value(json_array_get(json_object_get(run, "argv"), 0));
-    const bool is_whole = verb && strcmp(verb, "check") == 0 && json_array_size(gpus) > 0 &&
-                          json_array_size(json_object_get(run, "filter")) == 0 &&
-                          json_array_size(json_object_get(run, "cases")) == 0 &&
-                          json_array_size(json_object_get(run, "layers")) == 0;
+    bool is_whole = verb && strcmp(verb, "check") == 0 && json_array_size(gpus) > 0 && !json_object_get(run, "sample");
+    for (size_t i = 0; i < KG_COUNT_OF(CHOICES); i++)
+        is_whole = is_whole && json_array_size(json_object_get(run, CHOICES[i])) == 0;
     json_decref(env);
     return is_whole;
 }

@@ -48,10 +48,7 @@ template <> struct kg_raw_vector<__half> {
         const unsigned words[4] = { bits.x, bits.y, bits.z, bits.w };
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            __half2_raw pair;
-            pair.x = (unsigned short)(words[i] & 0xFFFF);
-            pair.y = (unsigned short)(words[i] >> 16);
-            const float2 f = __half22float2(__half2(pair));
+            const float2 f = __half22float2(*reinterpret_cast<const __half2 *>(&words[i]));
             x[2 * i] = f.x, x[2 * i + 1] = f.y;
         }
     }

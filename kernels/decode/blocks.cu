@@ -35,16 +35,19 @@ enum {
     MAX_BLOCK_PAIRS = 640,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
     WANTED_SLOTS = 3,
-    EARLY_SLOTS = 2,
+    EARLY_SLOTS = 1,
     LONG_COPY = 2048, /* bytes; those of 1 KB are issued slower than memory delivers */
 };
 
 /* How the blocks share a product. */
 struct blocks_plan {
     uint32_t n_chunks, n_segments, segment_chunks; /* of a row; of a segment */
-    uint32_t group_warps, n_slots, row_stride;
+    uint32_t group_warps, n_groups, group_shift;   /* warps of a group, a power of two and its logarithm; groups */
+    uint32_t n_slots, row_stride;
     uint32_t x_at, steps_at, sums_at, partial_at; /* in shared memory, behind the ring */
     uint32_t block_pairs, more_pairs;             /* pairs of a block; the first more_pairs blocks have one more */
+    uint32_t n_runs, run_ends[KG_STEP_MATRICES];  /* of pairs whose rows have one format: q, k, v; or all */
+    bool on_copies;                               /* segments begin where copies may */
     uint32_t n_blocks, shared_bytes;
     uint32_t row_bytes[KG_STEP_MATRICES];
 };
@@ -58,27 +61,37 @@ struct slot_state {
     uint8_t begins[TILE_ROWS]; /* where a row's segment begins in its place */
 };
 
-/* Which of the matrices has a pair's rows, and the first pair behind them. GATED: both have. */
-template <enum kg_step_form F>
-static __device__ __forceinline__ uint2 matrix_of(const kg_step_matrix &m, uint32_t pair) {
-    if constexpr (F != KG_STEP_QKV) return make_uint2(0, m.n_pairs);
-    const uint32_t q = m.heads.n_heads * (m.heads.head_dim / 2), k = q + m.heads.n_kv_heads * (m.heads.head_dim / 2);
-    return pair < q ? make_uint2(0, q) : pair < k ? make_uint2(1, k) : make_uint2(2, m.n_pairs);
+/* What depends on the form, by run(constant). The loop over tiles does not: it is the same code in all launches of a
+ * token, which the instruction caches then have. */
+template <typename Run> static __device__ __forceinline__ void with_form(enum kg_step_form form, const Run &run) {
+    switch (form) {
+    case KG_STEP_QKV: run(std::integral_constant<enum kg_step_form, KG_STEP_QKV>()); break;
+    case KG_STEP_RESIDUAL: run(std::integral_constant<enum kg_step_form, KG_STEP_RESIDUAL>()); break;
+    case KG_STEP_GATED: run(std::integral_constant<enum kg_step_form, KG_STEP_GATED>()); break;
+    case KG_STEP_GELU: run(std::integral_constant<enum kg_step_form, KG_STEP_GELU>()); break;
+    case KG_STEP_PLAIN: run(std::integral_constant<enum kg_step_form, KG_STEP_PLAIN>()); break;
+    }
 }
 
-/* A place among the block's tiles and their segments, which all warps go through alike. */
-template <enum kg_step_form F> struct cursor {
-    uint32_t pair, n_pairs, matrix, segment, slot, parity, item;
-    __device__ __forceinline__ cursor() : pair(0), n_pairs(0), matrix(0), segment(0), slot(0), parity(0), item(0) {
-    }
-    /* The tile that begins at `first`; false behind the last. */
-    __device__ __forceinline__ bool tile(const blocks_params &p, uint32_t first, uint32_t end) {
-        if (first >= end) return false;
-        const uint2 of = matrix_of<F>(p.m, first);
-        pair = first, matrix = of.x;
-        n_pairs = min(min(of.y, end) - first, (uint32_t)TILE_PAIRS);
-        return true;
-    }
+/* Pairs [begin, end). */
+struct pair_range {
+    uint32_t begin, end;
+};
+
+/* Those of the block, and of them those of a run. */
+static __device__ __forceinline__ pair_range pairs_of_block(const blocks_params &p) {
+    const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs);
+    return { begin, begin + p.block_pairs + (blockIdx.x < p.more_pairs) };
+}
+
+static __device__ __forceinline__ pair_range pairs_of_run(const blocks_params &p, const pair_range &block,
+                                                          uint32_t run) {
+    return { max(block.begin, run > 0 ? p.run_ends[run - 1] : 0), min(block.end, p.run_ends[run]) };
+}
+
+/* A place among the segments of a block's tiles, which all warps go through alike. */
+struct ring_place {
+    uint32_t item, slot, parity;
     __device__ __forceinline__ void advance(uint32_t n_slots) {
         item++;
         if (++slot == n_slots) slot = 0, parity ^= 1;
@@ -89,33 +102,38 @@ template <enum kg_step_form F> struct cursor {
  * flight: loads of x, and those of launches that still run, would wait behind more. */
 template <enum kg_step_form F>
 static __device__ __forceinline__ void produce(const blocks_params &p, unsigned char *ring, slot_state *slots,
-                                               const volatile bool *has_x, uint32_t begin, uint32_t end) {
+                                               const volatile bool *has_x) {
+    const pair_range block = pairs_of_block(p);
     const uint64_t policy = kg_policy_evict_first();
     const uint32_t lane = threadIdx.x % WARP, i = lane % TILE_PAIRS, which = lane / TILE_PAIRS;
-    cursor<F> at;
-    for (uint32_t first = begin; at.tile(p, first, end); first += at.n_pairs) {
-        const bool copies = lane < TILE_ROWS && i < at.n_pairs;
-        const uint2 row = row_of<F>(p.m, at.pair + min(i, at.n_pairs - 1), which % 2);
-        const uint32_t row_bytes = p.row_bytes[row.x];
-        const uint32_t segment_bytes = p.segment_chunks * chunk_bytes(p.m.matrix[row.x].dtype);
-        const uint8_t *from = p.m.matrix[row.x].weight + (size_t)row.y * row_bytes;
-        for (at.segment = 0; at.segment < p.n_segments; at.segment++, at.advance(p.n_slots)) {
-            slot_state &slot = slots[at.slot];
-            const uint8_t *start = from + at.segment * segment_bytes;
-            const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
-            const uint32_t wanted = before + min(segment_bytes, row_bytes - at.segment * segment_bytes);
-            const uint32_t n_bytes = copies ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
-            const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
-            if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
-            else if (at.item >= EARLY_SLOTS && !*has_x)
-                kg_mbarrier_poll(kg_shared_address(&slots[at.item - EARLY_SLOTS].full), 0);
-            if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)before;
-            __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
-            if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
-            __syncwarp(); /* bytes are expected before they come */
-            if (copies)
-                kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + lane) * p.row_stride), start - before,
-                             n_bytes, kg_shared_address(&slot.full), policy);
+    ring_place at = { 0, 0, 0 };
+    for (uint32_t run = 0; run < p.n_runs; run++) {
+        const pair_range pairs = pairs_of_run(p, block, run);
+        for (uint32_t first = pairs.begin; first < pairs.end; first += TILE_PAIRS) {
+            const uint32_t n_pairs = min(pairs.end - first, (uint32_t)TILE_PAIRS);
+            const bool copies = lane < TILE_ROWS && i < n_pairs;
+            const uint2 row = row_of<F>(p.m, first + min(i, n_pairs - 1), which % 2);
+            const uint32_t row_bytes = p.row_bytes[row.x];
+            const uint32_t segment_bytes = p.segment_chunks * chunk_bytes(p.m.matrix[row.x].dtype);
+            const uint8_t *from = p.m.matrix[row.x].weight + (size_t)row.y * row_bytes;
+            for (uint32_t segment = 0; segment < p.n_segments; segment++, at.advance(p.n_slots)) {
+                slot_state &slot = slots[at.slot];
+                const uint8_t *start = from + segment * segment_bytes;
+                const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
+                const uint32_t wanted = before + min(segment_bytes, row_bytes - segment * segment_bytes);
+                const uint32_t n_bytes = copies ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
+                const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
+                if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
+                else if (at.item >= EARLY_SLOTS && !*has_x)
+                    kg_mbarrier_poll(kg_shared_address(&slots[at.item - EARLY_SLOTS].full), 0);
+                if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)before;
+                __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
+                if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
+                __syncwarp(); /* bytes are expected before they come */
+                if (copies)
+                    kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + lane) * p.row_stride), start - before,
+                                 n_bytes, kg_shared_address(&slot.full), policy);
+            }
         }
     }
 }
@@ -128,7 +146,7 @@ struct operand_room {
 
 /* n as digits, zeros behind its end. n_all is whole for a warp. */
 static __device__ __forceinline__ void make_operand(const blocks_params &p, const operand_room &to, float *squares) {
-    load_operand<warps>(p.m, p.n_chunks * CHUNK_COLS, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
+    load_operand<warps, true>(p.m, p.n_chunks * CHUNK_COLS, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
         unsigned largest = largest_of(x); /* of 8 of 32 */
         largest = max(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
         largest = max(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
@@ -142,75 +160,92 @@ static __device__ __forceinline__ void make_operand(const blocks_params &p, cons
     });
 }
 
-/* Where a consumer stands. */
-template <enum kg_step_form F> struct consumer {
-    cursor<F> at;
-    uint32_t n_groups, group, member; /* of warps; the warp's, and its place there */
-    uint32_t whose;                   /* the group that has the next segment */
+/* A consumer warp's lane: its group, and the warp's place there; where its row g of a slot begins, and where its sums
+ * of the block's first tile go. All of it is known before x is. */
+struct consumer {
+    uint32_t group, member;
+    uint32_t row_at;
+    float *sums;
 };
 
-/* sum += the warp's part of the tile's products with rows g and g + 8. */
-template <enum kg_dtype D, enum kg_step_form F>
-static __device__ __forceinline__ void add_tile(float (&sum)[2], const blocks_params &p, consumer<F> &c,
-                                                const unsigned char *ring, slot_state *slots, const operand &x) {
+static __device__ __forceinline__ consumer consumer_of(const blocks_params &p, float *partial) {
+    const uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    consumer c = { warp >> p.group_shift, warp & (p.group_warps - 1), g * p.row_stride,
+                   partial + (2 * g + t % 2) * warps::PARTIAL_STRIDE + warp };
+    kg_make_opaque(c.group, c.member, c.row_at); /* computed here, not behind the wait for x */
+    return c;
+}
+
+/* A run's tiles of format D; c.sums is of its first tile. */
+template <enum kg_dtype D>
+static __device__ __forceinline__ void multiply_run(const blocks_params &p, const consumer &c,
+                                                    const unsigned char *ring, slot_state *slots, const operand &x,
+                                                    const pair_range &pairs, ring_place &at) {
     constexpr uint32_t BYTES = chunk_bytes(D);
-    const uint32_t lane = threadIdx.x % WARP, g = lane / 4;
-    const uint32_t first_row = g * p.row_stride + c.member * BYTES, second_row = TILE_PAIRS * p.row_stride;
-    for (uint32_t first = c.member; first < p.n_segments * p.segment_chunks + c.member;
-         first += p.segment_chunks, c.at.advance(p.n_slots)) {
-        const bool own = c.whose == c.group;
-        if (++c.whose == c.n_groups) c.whose = 0;
-        if (!own) continue;
-        slot_state &slot = slots[c.at.slot];
-        kg_mbarrier_poll(kg_shared_address(&slot.full), c.at.parity);
-        const unsigned char *start = ring + c.at.slot * 2 * second_row + first_row;
-        const unsigned char *rows[2] = { start + slot.begins[g], start + second_row + slot.begins[g + TILE_PAIRS] };
-        const uint32_t end = min(first - c.member + p.segment_chunks, p.n_chunks);
-        for (uint32_t chunk = first; chunk < end; chunk += p.group_warps) {
-            add_chunk<D>(sum, rows, x.from(chunk), p.m.n_in / STEP_COLS - chunk * CHUNK_STEPS);
-            rows[0] += p.group_warps * BYTES, rows[1] += p.group_warps * BYTES;
+    const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    const uint32_t first_row = c.row_at + c.member * BYTES, second_row = TILE_PAIRS * p.row_stride;
+    float *to = c.sums;
+    for (uint32_t first = pairs.begin; first < pairs.end;
+         first += TILE_PAIRS, to += TILE_ROWS * warps::PARTIAL_STRIDE) {
+        float sum[2] = {};
+        for (uint32_t start = 0; start < p.n_chunks; start += p.segment_chunks, at.advance(p.n_slots)) {
+            if ((at.item & (p.n_groups - 1)) != c.group) continue;
+            slot_state &slot = slots[at.slot];
+            const uint32_t end = min(start + p.segment_chunks, p.n_chunks);
+            const unsigned char *rows[2];
+            rows[0] = ring + at.slot * 2 * second_row + first_row, rows[1] = rows[0] + second_row;
+            kg_mbarrier_poll(kg_shared_address(&slot.full), at.parity);
+            if (!p.on_copies) rows[0] += slot.begins[g], rows[1] += slot.begins[g + TILE_PAIRS];
+            for (uint32_t chunk = start + c.member; chunk < end; chunk += p.group_warps) {
+                add_chunk<D>(sum, rows, x.from(chunk), p.m.n_in / STEP_COLS - chunk * CHUNK_STEPS);
+                rows[0] += p.group_warps * BYTES, rows[1] += p.group_warps * BYTES;
+            }
+            __syncwarp(); /* the warp has read the slot */
+            if (threadIdx.x % WARP == 0) kg_mbarrier_arrive(kg_shared_address(&slot.empty));
         }
-        __syncwarp(); /* the warp has read the slot */
-        if (lane == 0) kg_mbarrier_arrive(kg_shared_address(&slot.empty));
+        /* Even lanes have the sum of row g, odd ones that of g + 8. */
+        float own = t % 2 ? sum[1] : sum[0];
+        own += __shfl_xor_sync(0xFFFFFFFFu, t % 2 ? sum[0] : sum[1], 1);
+        own += __shfl_xor_sync(0xFFFFFFFFu, own, 2);
+        if (t < 2 && first + g < pairs.end) *to = own;
     }
 }
 
-template <enum kg_step_form F>
-static __device__ __forceinline__ void multiply(const blocks_params &p, const unsigned char *ring, slot_state *slots,
-                                                const operand &x, float *partial, uint32_t begin, uint32_t end) {
-    const uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-    consumer<F> c = { cursor<F>(), warps::CONSUMERS / p.group_warps, warp / p.group_warps, warp % p.group_warps, 0 };
-    for (uint32_t first = begin; c.at.tile(p, first, end); first += c.at.n_pairs) {
-        float sum[2] = {};
-        switch (p.m.matrix[c.at.matrix].dtype) {
-        case KG_DTYPE_Q4_0: add_tile<KG_DTYPE_Q4_0>(sum, p, c, ring, slots, x); break;
-        case KG_DTYPE_Q5_0: add_tile<KG_DTYPE_Q5_0>(sum, p, c, ring, slots, x); break;
-        case KG_DTYPE_Q8_0: add_tile<KG_DTYPE_Q8_0>(sum, p, c, ring, slots, x); break;
-        case KG_DTYPE_Q4_K: add_tile<KG_DTYPE_Q4_K>(sum, p, c, ring, slots, x); break;
-        case KG_DTYPE_Q5_K: add_tile<KG_DTYPE_Q5_K>(sum, p, c, ring, slots, x); break;
-        default: add_tile<KG_DTYPE_Q6_K>(sum, p, c, ring, slots, x); break;
+/* Rows of format D, or, if it is MIXED, a run after another by its format. */
+constexpr enum kg_dtype MIXED = KG_DTYPE_COUNT;
+template <enum kg_dtype D>
+static __device__ __forceinline__ void multiply(const blocks_params &p, const consumer &c, const unsigned char *ring,
+                                                slot_state *slots, const operand &x, const pair_range &block) {
+    ring_place at = { 0, 0, 0 };
+    if constexpr (D != MIXED) {
+        multiply_run<D>(p, c, ring, slots, x, block, at);
+    } else {
+        for (uint32_t run = 0; run < p.n_runs; run++) {
+            const pair_range pairs = pairs_of_run(p, block, run);
+            if (pairs.begin >= pairs.end) continue;
+            consumer of = c;
+            of.sums += 2 * (pairs.begin - block.begin) * warps::PARTIAL_STRIDE;
+            switch (p.m.matrix[run].dtype) {
+            case KG_DTYPE_Q4_0: multiply_run<KG_DTYPE_Q4_0>(p, of, ring, slots, x, pairs, at); break;
+            case KG_DTYPE_Q5_0: multiply_run<KG_DTYPE_Q5_0>(p, of, ring, slots, x, pairs, at); break;
+            case KG_DTYPE_Q8_0: multiply_run<KG_DTYPE_Q8_0>(p, of, ring, slots, x, pairs, at); break;
+            case KG_DTYPE_Q4_K: multiply_run<KG_DTYPE_Q4_K>(p, of, ring, slots, x, pairs, at); break;
+            case KG_DTYPE_Q5_K: multiply_run<KG_DTYPE_Q5_K>(p, of, ring, slots, x, pairs, at); break;
+            default: multiply_run<KG_DTYPE_Q6_K>(p, of, ring, slots, x, pairs, at); break;
+            }
         }
-#pragma unroll
-        for (int mask = 1; mask < 4; mask *= 2) {
-            sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
-            sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
-        }
-        float *of_pair = partial + 2 * (c.at.pair - begin + g) * warps::PARTIAL_STRIDE + warp;
-        if (t == 0 && g < c.at.n_pairs) of_pair[0] = sum[0], of_pair[warps::PARTIAL_STRIDE] = sum[1];
     }
 }
 
 /* Grid: blocks that divide the pairs evenly. */
-template <enum kg_step_form F>
+template <enum kg_dtype D>
 static __global__ void __launch_bounds__(warps::THREADS, 1)
     step_blocks_kernel(const __grid_constant__ blocks_params p) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ slot_state slots[MAX_SLOTS];
-    __shared__ float squares[warps::CONSUMERS];
+    __shared__ float squares[warps::CONSUMERS], unit; /* of the sums */
     __shared__ volatile bool has_x; /* a hint: when the producer sees it does not matter for the result */
     const uint32_t warp = threadIdx.x / WARP;
-    const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs),
-                   end = begin + p.block_pairs + (blockIdx.x < p.more_pairs);
     float *partial = reinterpret_cast<float *>(memory + p.partial_at);
     kg_dependents_start();
     if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
@@ -220,24 +255,35 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
         }
         has_x = false;
         kg_mbarrier_init_fence();
-        kg_barrier_arrive(START_BARRIER, warps::THREADS);
+        kg_barrier_arrive(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP);
         __syncwarp(); /* mbarriers are initialised */
-        produce<F>(p, memory, slots, &has_x, begin, end);
+        with_form(p.m.form, [&](auto form) { produce<form.value>(p, memory, slots, &has_x); });
         return;
     }
-    kg_barrier_sync(START_BARRIER, warps::THREADS); /* mbarriers are initialised */
+    const pair_range block = pairs_of_block(p);
     if (warp == warps::EPILOGUE) {
-        run_epilogue<warps, F>(p.m, partial, warps::CONSUMERS, begin, end);
+        const auto unit_of_sums = [&] {
+            kg_barrier_sync(SQUARES_BARRIER, warps::CONSUMER_THREADS + WARP); /* sums of squares are visible */
+            return unit = inverse_rms_of<warps>(p.m, squares);
+        };
+        with_form(p.m.form, [&](auto form) {
+            run_epilogue<warps, form.value>(p.m, partial, warps::CONSUMERS, block.begin, block.end, unit_of_sums);
+        });
         return;
     }
     const operand_room x = { memory + p.x_at, reinterpret_cast<float *>(memory + p.steps_at),
                              reinterpret_cast<float *>(memory + p.sums_at) };
+    const consumer c = consumer_of(p, partial);
     make_operand(p, x, squares);
+    kg_barrier_arrive(SQUARES_BARRIER, warps::CONSUMER_THREADS + WARP);
+    kg_barrier_sync(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP); /* x is visible; mbarriers are initialised */
     if (threadIdx.x == 0) has_x = true;
-    multiply<F>(p, memory, slots, { x.digits, x.steps, x.sums }, partial, begin, end);
-    kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
-    finish_pairs<warps, F>(p.m, partial, warps::CONSUMERS, begin, end, begin + WARP + threadIdx.x,
-                           warps::CONSUMER_THREADS);
+    multiply<D>(p, c, memory, slots, { x.digits, x.steps, x.sums }, block);
+    kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums, and their unit, are visible */
+    with_form(p.m.form, [&](auto form) {
+        finish_pairs<warps, form.value>(p.m, partial, warps::CONSUMERS, block.begin, block.end,
+                                        block.begin + WARP + threadIdx.x, warps::CONSUMER_THREADS, unit);
+    });
 }
 
 /* Slots of the ring with segments of so many chunks. */
@@ -248,12 +294,13 @@ static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *
         segment_bytes = std::max(segment_bytes, segment_chunks * chunk_bytes(m->matrix[i].dtype));
     const uint32_t place = segment_bytes + 2 * (COPY_BYTES - 2); /* what is copied before and behind it */
     plan->segment_chunks = segment_chunks;
-    plan->group_warps = std::min<uint32_t>(segment_chunks, warps::CONSUMERS);
     plan->n_segments = (plan->n_chunks + segment_chunks - 1) / segment_chunks;
+    plan->group_warps = std::min<uint32_t>(segment_chunks, warps::CONSUMERS);
+    plan->n_groups = warps::CONSUMERS / plan->group_warps;
+    for (plan->group_shift = 0; plan->group_warps >> plan->group_shift > 1;) plan->group_shift++;
     plan->row_stride = (place - COPY_BYTES + CONFLICT_FREE - 1) / CONFLICT_FREE * CONFLICT_FREE + COPY_BYTES;
-    const uint32_t n_groups = warps::CONSUMERS / plan->group_warps,
-                   fit = std::min(most_bytes / (TILE_ROWS * plan->row_stride), (uint32_t)MAX_SLOTS);
-    return fit - fit % n_groups; /* a slot is one group's in all of its uses */
+    const uint32_t fit = std::min(most_bytes / (TILE_ROWS * plan->row_stride), (uint32_t)MAX_SLOTS);
+    return fit - fit % plan->n_groups; /* a slot is one group's in all of its uses */
 }
 
 /* Chunks of a segment: 16, or 8 where copies of that are long. Four are for rows that would leave half of the warps
@@ -272,6 +319,30 @@ static uint32_t slots_for_rows(struct blocks_plan *plan, const struct kg_step_ma
             n_slots = 0;
         }
     return 0;
+}
+
+/* Whether all segments begin where copies may. */
+static bool lie_on_copies(const struct blocks_plan *plan, const struct kg_step_matrix *m) {
+    bool all = true;
+    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
+        all &= reinterpret_cast<uintptr_t>(m->matrix[i].weight) % COPY_BYTES == 0 &&
+               plan->row_bytes[i] % COPY_BYTES == 0 &&
+               plan->segment_chunks * chunk_bytes(m->matrix[i].dtype) % COPY_BYTES == 0;
+    return all;
+}
+
+static bool is_mixed(const struct kg_step_matrix *m) {
+    return m->form == KG_STEP_QKV &&
+           (m->matrix[1].dtype != m->matrix[0].dtype || m->matrix[2].dtype != m->matrix[0].dtype);
+}
+
+static void find_runs(struct blocks_plan *plan, const struct kg_step_matrix *m) {
+    const uint32_t head_pairs = m->heads.head_dim / 2, q = m->heads.n_heads * head_pairs,
+                   k = q + m->heads.n_kv_heads * head_pairs;
+    plan->n_runs = is_mixed(m) ? 3 : 1;
+    plan->run_ends[0] = is_mixed(m) ? q : m->n_pairs;
+    plan->run_ends[1] = k;
+    plan->run_ends[2] = m->n_pairs;
 }
 
 /* n_slots of 0: it does not fit. */
@@ -295,6 +366,8 @@ static struct blocks_plan plan_of(const struct kg_cuda_backend *cuda, const stru
     const uint32_t others = x_bytes + steps_bytes + sums_bytes + partial_bytes;
     if (others > most) return plan;
     plan.n_slots = slots_for_rows(&plan, m, most - others);
+    plan.on_copies = lie_on_copies(&plan, m);
+    find_runs(&plan, m);
     plan.x_at = plan.n_slots * TILE_ROWS * plan.row_stride;
     plan.steps_at = plan.x_at + x_bytes;
     plan.sums_at = plan.steps_at + steps_bytes;
@@ -311,17 +384,24 @@ bool kg_step_blocks_fit(const struct kg_cuda_backend *cuda, const struct kg_step
     return plan_of(cuda, m).n_slots > 0;
 }
 
+static void (*kernel_of(const struct kg_step_matrix *m))(blocks_params) {
+    if (is_mixed(m)) return step_blocks_kernel<MIXED>;
+    switch (m->matrix[0].dtype) {
+    case KG_DTYPE_Q4_0: return step_blocks_kernel<KG_DTYPE_Q4_0>;
+    case KG_DTYPE_Q5_0: return step_blocks_kernel<KG_DTYPE_Q5_0>;
+    case KG_DTYPE_Q8_0: return step_blocks_kernel<KG_DTYPE_Q8_0>;
+    case KG_DTYPE_Q4_K: return step_blocks_kernel<KG_DTYPE_Q4_K>;
+    case KG_DTYPE_Q5_K: return step_blocks_kernel<KG_DTYPE_Q5_K>;
+    default: return step_blocks_kernel<KG_DTYPE_Q6_K>;
+    }
+}
+
 enum kg_status kg_step_multiply_blocks(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                        struct kg_error *err) {
-    /* By enum kg_step_form. */
-    static void (*const KERNELS[])(blocks_params) = {
-        step_blocks_kernel<KG_STEP_QKV>, step_blocks_kernel<KG_STEP_RESIDUAL>, step_blocks_kernel<KG_STEP_GATED>,
-        step_blocks_kernel<KG_STEP_GELU>, step_blocks_kernel<KG_STEP_PLAIN>
-    };
     const blocks_params p = { plan_of(cuda, m), *m };
     if (p.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
-    return kg_launch_dependent(cuda, KERNELS[m->form], dim3(p.n_blocks), warps::THREADS, p, "decode step: blocks", err,
+    return kg_launch_dependent(cuda, kernel_of(m), dim3(p.n_blocks), warps::THREADS, p, "decode step: blocks", err,
                                p.shared_bytes);
 }

@@ -27,7 +27,13 @@ template <int N_CONSUMERS> struct block_warps {
                          PARTIAL_STRIDE = CONSUMERS + 1;
 };
 
-enum { CONSUMER_BARRIER = 1, EPILOGUE_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
+enum {
+    CONSUMER_BARRIER = 1,
+    EPILOGUE_BARRIER,
+    START_BARRIER,
+    OPERAND_BARRIER,
+    SQUARES_BARRIER
+}; /* 0 is __syncthreads */
 
 /* Dims of pair i of a head. Those past n_rot are neighbours. */
 static __device__ __forceinline__ uint32_t dim_of(const kg_step_heads &h, uint32_t i, uint32_t which) {
@@ -61,24 +67,33 @@ static __device__ __forceinline__ uint2 row_of(const kg_step_matrix &m, uint32_t
 }
 
 /* x plus what is pending, elements [i, i + 8) of the residual stream. */
-static __device__ __forceinline__ void load_pending(const kg_step_pending &p, enum kg_precision precision,
-                                                    uint32_t n_in, uint32_t i, float (&x)[KG_VECTOR]) {
+template <typename T>
+static __device__ __forceinline__ void load_pending_of(const kg_step_pending &p, uint32_t n_in, uint32_t i,
+                                                       float (&x)[KG_VECTOR]) {
     constexpr uint32_t AT_ONCE = 4;
     for (uint32_t first = 0; first < p.n_used; first += AT_ONCE) {
-        float v[AT_ONCE][KG_VECTOR], weight[AT_ONCE];
+        kg_raw_vector<T> raw[AT_ONCE];
+        float weight[AT_ONCE];
 #pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++) { /* past the last: it again, times 0 */
+        for (uint32_t j = 0; j < AT_ONCE; j++) { /* past the last: it again, which is not added */
             const uint32_t row = min(first + j, p.n_used - 1);
             weight[j] = p.weights[row];
-            kg_load_vector_any(p.rows, precision, (size_t)row * n_in + i, v[j]);
+            raw[j].load(static_cast<const T *>(p.rows) + (size_t)row * n_in + i);
         }
 #pragma unroll
         for (uint32_t j = 0; j < AT_ONCE; j++)
             if (first + j < p.n_used) {
+                float v[KG_VECTOR];
+                raw[j].to_floats(v);
 #pragma unroll
-                for (int e = 0; e < KG_VECTOR; e++) x[e] = fmaf(weight[j], v[j][e], x[e]);
+                for (int e = 0; e < KG_VECTOR; e++) x[e] = fmaf(weight[j], v[e], x[e]);
             }
     }
+}
+static __device__ __forceinline__ void load_pending(const kg_step_pending &p, enum kg_precision precision,
+                                                    uint32_t n_in, uint32_t i, float (&x)[KG_VECTOR]) {
+    if (precision == KG_PRECISION_F16) load_pending_of<__half>(p, n_in, i, x);
+    else load_pending_of<float>(p, n_in, i, x);
 }
 
 /* The sum over all consumers, the same in each. */
@@ -166,38 +181,49 @@ static __device__ __forceinline__ float sum_of_parts(const float *partial, uint3
     return sum;
 }
 
-/* f of a pair whose rows have n_parts sums each. */
+/* f of a pair whose rows have n_parts sums each, in units of `unit`. */
 template <typename B, enum kg_step_form F>
 static __device__ __forceinline__ void finish_pair(const kg_step_matrix &m, uint32_t pair,
-                                                   const pair_operands &operands, const float *sums, uint32_t n_parts) {
-    epilogue<F>(m, pair, operands, sum_of_parts(sums, n_parts) + operands.bias[0],
-                sum_of_parts(sums + B::PARTIAL_STRIDE, n_parts) + operands.bias[1]);
+                                                   const pair_operands &operands, const float *sums, uint32_t n_parts,
+                                                   float unit) {
+    epilogue<F>(m, pair, operands, fmaf(unit, sum_of_parts(sums, n_parts), operands.bias[0]),
+                fmaf(unit, sum_of_parts(sums + B::PARTIAL_STRIDE, n_parts), operands.bias[1]));
 }
 
 /* The same of every n_threads'th of a block's pairs [begin, end) from `first` on. */
 template <typename B, enum kg_step_form F>
 static __device__ __forceinline__ void finish_pairs(const kg_step_matrix &m, const float *partial, uint32_t n_parts,
-                                                    uint32_t begin, uint32_t end, uint32_t first, uint32_t n_threads) {
+                                                    uint32_t begin, uint32_t end, uint32_t first, uint32_t n_threads,
+                                                    float unit = 1) {
     for (uint32_t pair = first; pair < end; pair += n_threads) {
         pair_operands operands = {};
         load_biases<F>(m, pair, &operands);
         load_operands<F>(m, pair, &operands);
-        finish_pair<B, F>(m, pair, operands, partial + 2 * (pair - begin) * B::PARTIAL_STRIDE, n_parts);
+        finish_pair<B, F>(m, pair, operands, partial + 2 * (pair - begin) * B::PARTIAL_STRIDE, n_parts, unit);
     }
 }
 
+/* Of the sums, where it is 1. */
+struct unit_of_one {
+    __device__ __forceinline__ float operator()() const {
+        return 1;
+    }
+};
+
 /* The epilogue warp: a lane has one of the block's first 32 pairs, whose operands it loads before the sums are
- * complete. */
-template <typename B, enum kg_step_form F>
+ * complete. unit(): that of the sums, asked once the launch before is complete. */
+template <typename B, enum kg_step_form F, typename Unit = unit_of_one>
 static __device__ __forceinline__ void run_epilogue(const kg_step_matrix &m, const float *partial, uint32_t n_parts,
-                                                    uint32_t begin, uint32_t end) {
+                                                    uint32_t begin, uint32_t end, const Unit &unit = Unit()) {
     const uint32_t pair = begin + threadIdx.x % WARP;
     pair_operands operands = {};
     if (pair < end) load_biases<F>(m, pair, &operands);
     kg_dependency_wait(); /* operands are visible; nothing reads y any more */
     if (pair < end) load_operands<F>(m, pair, &operands);
+    const float of_sums = unit();
     kg_barrier_sync(EPILOGUE_BARRIER, B::CONSUMER_THREADS + WARP); /* all sums are visible */
-    if (pair < end) finish_pair<B, F>(m, pair, operands, partial + 2 * (pair - begin) * B::PARTIAL_STRIDE, n_parts);
+    if (pair < end)
+        finish_pair<B, F>(m, pair, operands, partial + 2 * (pair - begin) * B::PARTIAL_STRIDE, n_parts, of_sums);
 }
 
 } // namespace kg_step_product

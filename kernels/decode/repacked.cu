@@ -100,7 +100,7 @@ static __device__ __forceinline__ void produce(const repacked_params &p, unsigne
 
 /* n as the right operands: lane (g, t) reads 16 bytes for 32 columns, columns 2 t, 2 t + 1, + 0, 8, 16, 24. */
 static __device__ __forceinline__ void make_operand(const repacked_params &p, unsigned char *x_shared, float *squares) {
-    load_operand<warps>(p.m, p.m.n_in, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
+    load_operand<warps, false>(p.m, p.m.n_in, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
         unsigned *to = reinterpret_cast<unsigned *>(x_shared + i / 32 * BLOCK_X_BYTES) + i % 32 / KG_VECTOR;
 #pragma unroll
         for (int t = 0; t < 4; t++) to[4 * t] = kg_pack_halves(x[2 * t], x[2 * t + 1]);
@@ -182,17 +182,17 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
             kg_mbarrier_init(kg_shared_address(&slots[slot].empty), SET_WARPS);
         }
         kg_mbarrier_init_fence();
-        kg_barrier_arrive(START_BARRIER, warps::THREADS);
+        kg_barrier_arrive(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP);
         __syncwarp(); /* mbarriers are initialised */
         if (threadIdx.x % WARP == 0) produce<F>(p, memory, slots, begin, end);
         return;
     }
-    kg_barrier_sync(START_BARRIER, warps::THREADS); /* mbarriers are initialised */
     if (warp == warps::EPILOGUE) {
         run_epilogue<warps, F>(p.m, partial, SET_WARPS, first_pair, end_pair);
         return;
     }
     make_operand(p, memory + p.x_at, squares);
+    kg_barrier_sync(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP); /* x is visible; mbarriers are initialised */
     multiply<F>(p, memory, slots, memory + p.x_at, partial, begin, end);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
     finish_pairs<warps, F>(p.m, partial, SET_WARPS, first_pair, end_pair, first_pair + WARP + threadIdx.x,

@@ -119,3 +119,13 @@ void kg_process_result_free(struct kg_process_result *result) {
     free(result->err);
     memset(result, 0, sizeof *result);
 }
+
+bool kg_process_has_program(const char *name) {
+    const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", "command -v \"$0\"", name) };
+    struct kg_process_result r;
+    struct kg_error err;
+    if (kg_process_run(&process, &r, &err) != KG_OK) return false;
+    const bool has = r.exit_code == 0;
+    kg_process_result_free(&r);
+    return has;
+}

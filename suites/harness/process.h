@@ -34,4 +34,7 @@ KG_WARN_UNUSED enum kg_status kg_process_run(const struct kg_process *process, s
                                              struct kg_error *err);
 void kg_process_result_free(struct kg_process_result *result);
 
+/* Whether PATH has such a program. */
+bool kg_process_has_program(const char *name);
+
 #endif

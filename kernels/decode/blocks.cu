@@ -1,12 +1,12 @@
 /* One row times matrices of block formats in a fused decode step (matrix.cuh): Q4_0, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K as
  * they lie in a file; each matrix may have another format.
  *
- * x (n_in), or rmsnorm(x), as integers of 16 bits (digits.cuh). W (rows, n_in), row-major; rows begin anywhere.
- * Elsewhere matrix.cu.
+ * x (n_in), or x w of rmsnorm(x) = s x w (operand.cuh), as integers of 16 bits (digits.cuh). W (rows, n_in), row-major;
+ * rows begin anywhere. Elsewhere matrix.cu.
  *
  * Numerics: sums of integers times integer codes are exact for a sub-block; their scales and all further sums are
- * float32, a warp's chunks in order, then the warps' in order. The order depends on shapes and the number of
- * multiprocessors only.
+ * float32, a warp's chunks in order, then the warps' in order, then times s. The order depends on shapes and the number
+ * of multiprocessors only.
  *
  * Map: one block a multiprocessor; each has a range of pairs. A tile is up to 8 pairs: rows g and g + 8 of the tensor
  * core's 16. A segment is 256 columns (a chunk, block_codes.cuh) for each of a group's warps. The producer warp copies

@@ -64,8 +64,8 @@ bool kg_step_rows_fit(const struct kg_cuda_backend *cuda, const struct kg_step_m
 enum kg_status kg_step_multiply_rows(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                      struct kg_error *err);
 
-/* The same for block formats (blocks.cu). x becomes integers of 16 bits with a step for 32 of them (digits.cuh), once
- * it is normalised. */
+/* The same for block formats (blocks.cu). x, or x times the norm's weight, becomes integers of 16 bits with a step for
+ * 32 of them (digits.cuh); 1 / rms multiplies the sums. From |x| of 2^126 on the result is NaN. */
 bool kg_step_has_blocks(enum kg_dtype dtype);
 bool kg_step_blocks_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
 enum kg_status kg_step_multiply_blocks(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,

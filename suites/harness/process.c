@@ -1,6 +1,7 @@
 /* The child's streams are unnamed temporary files rather than pipes: no deadlock whatever it reads or writes, and in
  * what order. */
 #include "suites/harness/process.h"
+#include "suites/harness/must.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -124,7 +125,7 @@ bool kg_process_has_program(const char *name) {
     const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", "command -v \"$0\"", name) };
     struct kg_process_result r;
     struct kg_error err;
-    if (kg_process_run(&process, &r, &err) != KG_OK) return false;
+    kg_must(kg_process_run(&process, &r, &err), &err);
     const bool has = r.exit_code == 0;
     kg_process_result_free(&r);
     return has;

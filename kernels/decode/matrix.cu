@@ -339,7 +339,9 @@ static struct matrix_plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dt
     plan.n_slots = std::min({ (most - n_bytes - partial_bytes) / (2 * plan.row_stride), pairs, (uint32_t)MAX_SLOTS });
     if (plan.n_slots < std::min((uint32_t)MIN_SLOTS, pairs)) plan.n_slots = 0;
     if (!plan.tensor && plan.n_slots < pairs) keep_slots_in_groups(&plan);
-    for (plan.tile_pairs = TILE_PAIRS; plan.tile_pairs > std::max(1u, plan.n_slots);) plan.tile_pairs /= 2;
+    /* Rows that stream through the ring: one tile is multiplied while the next one arrives. */
+    const uint32_t most_pairs = plan.n_slots < pairs ? plan.n_slots / 2 : plan.n_slots;
+    plan.tile_pairs = std::max(1u, std::min<uint32_t>(TILE_PAIRS, most_pairs));
     plan.row_at = plan.n_slots * 2 * plan.row_stride;
     plan.partial_at = plan.row_at + n_bytes;
     plan.shared_bytes = plan.partial_at + partial_bytes;

@@ -7,6 +7,7 @@
 #include "run/known_lists.h"
 #include "run/layers.h"
 #include "run/listing.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +37,11 @@ static void keep_selected(struct kg_planned_program *program, const struct kg_se
         if (!whole && !kg_selection_takes(selection, key, layer, spec)) continue;
         const bool timed = json_is_true(json_object_get(line, "timed"));
         json_object_del(line, "timed"); /* how the case is run, not what it is: no field of plan.ndjson */
+        const double timeout_s = json_number_value(json_object_get(line, "timeout_s"));
         program->timed = program->timed || timed;
+        program->longest_s = fmax(program->longest_s, timeout_s);
         program->cases[program->n_cases++] =
-            (struct kg_planned_case){ .line = json_incref(line),
-                                      .key = key,
-                                      .timed = timed,
-                                      .timeout_s = json_number_value(json_object_get(line, "timeout_s")) };
+            (struct kg_planned_case){ .line = json_incref(line), .key = key, .timed = timed, .timeout_s = timeout_s };
     }
 }
 

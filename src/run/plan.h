@@ -36,6 +36,7 @@ struct kg_planned_program {
     char *name, *path;
     struct kg_planned_case *cases;
     size_t n_cases;
+    double longest_s;     /* the longest time limit of its cases */
     bool timed;           /* one of its cases is */
     json_t *lists;        /* plan line of the listing case, NULL if listing went well */
     json_t *ends_cleanly; /* plan line, NULL if only some of its cases were asked for */

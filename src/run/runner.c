@@ -51,13 +51,24 @@ static void wait_for_something(const struct kg_slot *slots, int n_slots, const s
     poll(fds, n_fds, deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / 1000000u) + 1 : 0);
 }
 
-/* The order to start programs in: the plan's, and those that judge times at the end. malloc'ed. */
-static struct kg_planned_program **order_programs(struct kg_case_plan *plan) {
+static int by_length(const void *a, const void *b) {
+    const struct kg_planned_program *x = *(struct kg_planned_program *const *)a,
+                                    *y = *(struct kg_planned_program *const *)b;
+    if (x->longest_s != y->longest_s) return x->longest_s > y->longest_s ? -1 : 1;
+    if (x->n_cases != y->n_cases) return x->n_cases > y->n_cases ? -1 : 1;
+    return x < y ? -1 : x > y; /* the plan's order */
+}
+
+/* The order to start programs in: the plan's, and those that judge times at the end. Of several at a time, the
+ * longest by what is known before begin first, so that no processor waits for one that came last. malloc'ed. */
+static struct kg_planned_program **order_programs(struct kg_case_plan *plan, int n_slots) {
     struct kg_planned_program **order = kg_xcalloc(plan->n_programs + 1, sizeof(struct kg_planned_program *));
     size_t n = 0;
-    for (int timed = 0; timed < 2; timed++)
-        for (size_t i = 0; i < plan->n_programs; i++)
-            if (plan->programs[i].timed == timed) order[n++] = &plan->programs[i];
+    for (size_t i = 0; i < plan->n_programs; i++)
+        if (!plan->programs[i].timed) order[n++] = &plan->programs[i];
+    if (n_slots > 1) qsort(order, n, sizeof(struct kg_planned_program *), by_length);
+    for (size_t i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].timed) order[n++] = &plan->programs[i];
     return order;
 }
 
@@ -81,7 +92,7 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
     struct kg_slot slots[MAX_JOBS];
     const int n_slots = run->options->n_jobs < MAX_JOBS ? run->options->n_jobs : MAX_JOBS;
     for (int i = 0; i < n_slots; i++) slots[i] = (struct kg_slot){ .child = KG_CHILD_NONE };
-    struct kg_planned_program **order = order_programs(&run->plan);
+    struct kg_planned_program **order = order_programs(&run->plan, n_slots);
     size_t next = 0;
     enum kg_status status = KG_OK;
     prctl(PR_SET_CHILD_SUBREAPER, 1);

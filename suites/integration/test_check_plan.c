@@ -118,6 +118,31 @@ static void what_judges_times_runs_alone_at_the_end(struct kg_record *rec, const
     ck_assert_double_ge(green.from_us, mixed.to_us);
 }
 
+/* Of three programs two at a time, the last by name, one of whose cases may take longest, is among the first two. */
+static void the_longest_of_several_begins_first(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "bench_pace", "test_a");
+    kg_lab_add(&lab, "test_mixed", "test_b");
+    kg_lab_add(&lab, "test_green", "test_c");
+    setenv("KIGO_SELFTEST_LIMIT_S", "120", 1);
+    struct kg_process_result r;
+    kg_lab_check(&lab, ARGS("--jobs", "2"), &r);
+    unsetenv("KIGO_SELFTEST_LIMIT_S");
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, NULL);
+    char *bundle = kg_lab_bundle(&lab);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    const struct span a = span_of(results, "bench/pace/"), b = span_of(results, "unit/mixed/"),
+                      c = span_of(results, "unit/green/");
+    ck_assert_msg(c.from_us < a.from_us || c.from_us < b.from_us, "begun at %.0f, %.0f, %.0f us", a.from_us, b.from_us,
+                  c.from_us);
+    json_decref(results);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
 static void a_sample_says_that_it_is_one(struct kg_record *rec, const void *arg) {
     (void)arg;
     static const char SAYS[] = "one case in 2";
@@ -160,6 +185,7 @@ static const struct kg_case CASES[] = {
     PLAN(programs_of_other_layers_are_not_asked),
     PLAN(a_layer_in_another_folder_is_an_error),
     PLAN(what_judges_times_runs_alone_at_the_end),
+    PLAN(the_longest_of_several_begins_first),
     PLAN(a_sample_says_that_it_is_one),
 };
 

@@ -168,6 +168,8 @@ suites_integration_test_terminal_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_tables
 suites_integration_test_tables_SOURCES = suites/integration/test_tables.c
+check_PROGRAMS += suites/integration/test_gpu_runner
+suites_integration_test_gpu_runner_SOURCES = suites/integration/test_gpu_runner.c
 check_PROGRAMS += suites/integration/test_transfer
 suites_integration_test_transfer_SOURCES = \
 	suites/integration/test_transfer.c \

@@ -1,5 +1,4 @@
-/* Tables that people read: `kigo show --markdown`, the README's figures made by docs/make-tables from bundles, and
- * .ci/gpu, which makes the bundles. */
+/* Tables that people read: `kigo show --markdown`, and the pages' figures made by docs/make-tables from bundles. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -514,71 +513,44 @@ static void show_as_markdown(struct kg_record *rec, const void *arg) {
     free(bench);
 }
 
-/* A changed tree is refused before anything is built, with the change; so is a folder that git does not know. */
-static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
-    static const char MAKE[] = "set -e; cd \"$2\"; mkdir -p t/.ci; cp \"$1\" t/.ci/gpu; cd t; "
-                               "export GIT_CEILING_DIRECTORIES=\"$(cd ..; pwd -P)\"; .ci/gpu && exit 90 || [ $? = 2 ]; "
-                               "git init -q; git add .; git -c user.name=a -c user.email=a@b commit -qm a; "
-                               "echo more >>.ci/gpu; touch new; .ci/gpu";
-    (void)arg;
-    struct kg_process_result r =
-        run(ARGS("/bin/sh", "-c", MAKE, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
-    expect_exit(&r, KG_EXIT_USAGE);
-    ck_assert_msg(strstr(r.err, "no commit to speak of") != NULL, "%s", r.err);
-    ck_assert_msg(strstr(r.err, " M .ci/gpu\n?? new\n") != NULL, "%s", r.err);
-    kg_process_result_free(&r);
-}
+#define CHAIN(op_, name_, shape_, metric_, value_)                                                                     \
+    { .op = op_, .name = name_, .dtype = "f16", .shape = shape_, .metric = metric_, .value = value_ }
+#define QWEN(rows) "qwen2.5-0.5b rows=" rows " in=896 out=896"
+#define LLAMA "llama-3.1-8b rows=512 in=14336 out=4096"
+#define WEIGHTS "qwen2.5-0.5b queries=1 keys=512 heads=14/2 D=64 full"
+static const struct made CHAINS[] = {
+    CHAIN("unfused", "prefill_norm_qkv", QWEN("512"), "layer", 45000),
+    CHAIN("fused", "prefill_norm_qkv", QWEN("512"), "layer", 20000),
+    CHAIN("unfused", "decode_norm_qkv", QWEN("1"), "layer", 8000),
+    CHAIN("fused", "decode_norm_qkv", QWEN("1"), "layer", 4000),
+    CHAIN("unfused", "prefill_residual", LLAMA, "ncu.sum.dram_bytes", 9e6),
+    CHAIN("fused", "prefill_residual", LLAMA, "ncu.sum.dram_bytes", 6e6),
+    CHAIN("fused", "prefill_residual_mxfp4", "phi-3-mini rows=512 in=8192 out=3072", "layer", 7000),
+    CHAIN("unfused", "memory", "prefill_norm_qkv " QWEN("512"), "workspace", 4e6),
+    CHAIN("fused", "memory", "prefill_norm_qkv " QWEN("512"), "workspace", 3e6),
+    { TIMED("unfused", "decode_attention_weights", "f16", WEIGHTS, "time", "graph", 6000) },
+    { TIMED("fused", "decode_attention_weights", "f16", WEIGHTS, "time", "graph", 4000) },
+};
 
-/* What a runner asks of kigo, written down by a stand-in: attention with counters where they can be read, else without.
- * Nothing says that kernels were clean where compute-sanitizer did not run. */
-static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
-    static const char ASK[] =
-        "set -e; unset KIGO_CHECK_FLAGS; cd \"$2\"; export TMPDIR=$PWD ASKED=$PWD/asked "
-        "GITHUB_STEP_SUMMARY=$PWD/summary; "
-        "printf '#!/bin/sh\\necho \"$*\" >>\"$ASKED\"\\ncase $* in *--ncu\\\\ *) exit $COUNTS;; esac\\n' >stand-in; "
-        "chmod 700 stand-in; for COUNTS in 0 2; do export COUNTS; KIGO=$PWD/stand-in \"$1\" --dirty --like '' --out "
-        "\"$PWD/out\"; done; "
-        "echo apart >>asked; KIGO=$PWD/stand-in \"$1\" --dirty --only 'sanitizer attention' --out \"$PWD/out\" && exit "
-        "91 "
-        "|| [ $? = 5 ]; "
-        "KIGO=$PWD/stand-in \"$1\" --dirty --only sdpa && exit 90; "
-        "KIGO=$PWD/stand-in \"$1\" --dirty --models llama-3.1-8b && exit 92; "
-        "echo beside >>asked; KIGO_LLAMA_BENCH=$PWD/stand-in KIGO=$PWD/stand-in \"$1\" --dirty --only models --models "
-        "'llama-3.1-8b:q4_k_m / phi-3-mini:f16' --out \"$PWD/out\"; cat asked; KIGO_LLAMA_BENCH=$PWD/none "
-        "KIGO=$PWD/stand-in \"$1\" --dirty --only models --models gpt2:f16 --out \"$PWD/out\"";
+/* Chains node by node beside fused ones: a row of many rows has the one row of the same shapes; no figure of which one
+ * of the two is missing. */
+static void chains_from_records(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] = "<!-- kigo:begin fused-chains -->\nold\n<!-- kigo:end -->\n"
+                               "<!-- kigo:begin fused-memory -->\n<!-- kigo:end -->\n"
+                               "<!-- kigo:begin attention-weights -->\n<!-- kigo:end -->\n";
     static const char *const LINES[] = {
-        "check --require-gpu --compress --bundles ",
-        "bench --backend cuda --filter bench/[!s]* --filter bench/s[!d]* --compress --bundles ",
-        "--filter bench/s[!d]* --ncu-filter bench/*fused/prefill_* --ncu-filter bench/linear/decode_qwen_*",
-        "bench --backend cuda --filter bench/model/*[[]cuda,f16,model=* --filter bench/model/load[[]cuda,-,model=*",
-        "bench --quick --backend cuda --filter sdpa/scalar*f16*S=48* --ncu --bundles ",
-        "bench --backend cuda --filter sdpa* --peer --ncu-filter sdpa/auto* --ncu-filter sdpa/*",
-        "bench --backend cuda --filter sdpa* --peer --compress --bundles ",
-        "bench --report fp16 --compress --bundles ",
-        "signoff fp16 --figures --markdown --bundles ",
+        "| norm + q, k, v + rotation + cache | qwen2.5-0.5b | 45 to 20 | 2.25 |  |  | 8 to 4 | 2.00 |\n"
+        "| product + residual | llama-3.1-8b |  |  | 9 to 6 |  |  |  |\n"
+        "| product + residual, MXFP4 | phi-3-mini |  |  |  |  |  |  |\n<!-- kigo:end -->",
+        "| norm + q, k, v + rotation + cache | qwen2.5-0.5b | 4 to 3 | 25 |  |  |\n",
+        "| " WEIGHTS " | 6 to 4 | 1.50 |\n<!-- kigo:end -->",
     };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
     (void)arg;
-    struct kg_process_result r =
-        run(ARGS("/bin/sh", "-c", ASK, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
-    expect_exit(&r, 0);
-    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
-        ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
-    const char *apart = strstr(r.out, "\napart\n");
-    ck_assert_ptr_nonnull(apart);
-    ck_assert_msg(strstr(apart, "--filter sdpa* --peer") && !strstr(apart, "check ") && !strstr(apart, "report"),
-                  "parts: %s", apart);
-    ck_assert_ptr_nonnull(strstr(r.err, "no part 'sdpa'"));
-    ck_assert_ptr_nonnull(strstr(r.err, "'llama-3.1-8b' is no SHAPE:TYPE"));
-    ck_assert_ptr_nonnull(strstr(r.err, "/none cannot be run, so no llama.cpp stands beside"));
-    const char *beside = strstr(apart, "\nbeside\nsynth --like llama-3.1-8b --type q4_k_m -o ");
-    ck_assert_msg(beside != NULL, "models: %s", apart);
-    ck_assert_ptr_nonnull(beside = strstr(beside, "--peer --filter bench/model_peer/*model=* --model "));
-    ck_assert_ptr_nonnull(beside = strstr(beside, "\nsynth --like phi-3-mini --type f16 --arch llama -o "));
-    ck_assert_ptr_nonnull(beside = strstr(beside, "--peer --filter bench/model_peer/*model=* --model "));
-    ck_assert_ptr_null(strstr(beside, "llama-3.1-8b-q4_k_m.gguf")); /* the run before had it */
-    ck_assert_ptr_nonnull(strstr(r.err, "the hardware counters cannot be read"));
-    ck_assert_ptr_nonnull(strstr(r.err, "the GPU cases did not run under compute-sanitizer"));
-    kg_process_result_free(&r);
+    seal(root, CHAINS, KG_COUNT_OF(CHAINS));
+    expect_made(page, root, LINES, KG_COUNT_OF(LINES));
+    free(page);
+    free(root);
 }
 
 #define CASE(function)                                                                                                 \
@@ -588,11 +560,18 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     }
 
 static const struct kg_case CASES[] = {
-    CASE(figures_from_records),           CASE(cases_of_a_whole_check), CASE(attention_from_records),
-    CASE(mxfp4_and_models_from_records),  CASE(llama_cpp_from_records), CASE(headline_from_records),
-    CASE(signoffs_by_their_own_words),    CASE(nothing_to_show),        CASE(refuses),
-    CASE(pages_are_what_the_bundles_say), CASE(show_as_markdown),       CASE(gpu_runner_wants_a_commit),
-    CASE(gpu_runner_asks_kigo),
+    CASE(figures_from_records),
+    CASE(cases_of_a_whole_check),
+    CASE(attention_from_records),
+    CASE(mxfp4_and_models_from_records),
+    CASE(llama_cpp_from_records),
+    CASE(headline_from_records),
+    CASE(chains_from_records),
+    CASE(nothing_to_show),
+    CASE(refuses),
+    CASE(pages_are_what_the_bundles_say),
+    CASE(show_as_markdown),
+    CASE(signoffs_by_their_own_words),
 };
 
 int main(int argc, char **argv) {

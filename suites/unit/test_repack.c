@@ -101,7 +101,7 @@ static const struct form {
 
 static void operations_get_it(struct kg_record *rec, const void *arg) {
     static const struct kg_tolerance TOLERANCE = {
-        .nmse = 1e-12, .why = "weights below 2^-17, one in thousands, are off by up to 2^-25"
+        .nmse = 4e-15, .why = "weights below 2^-17, one in thousands, are off by up to 2^-25: 2.2e-16 measured"
     };
     const struct form *form = arg;
     size_t n;

@@ -31,8 +31,13 @@ check_PROGRAMS += suites/tolerance/test_steps
 suites_tolerance_test_steps_SOURCES = suites/tolerance/test_steps.c
 check_PROGRAMS += suites/tolerance/test_attention_weights
 suites_tolerance_test_attention_weights_SOURCES = suites/tolerance/test_attention_weights.c
-check_PROGRAMS += suites/tolerance/test_sdpa
-suites_tolerance_test_sdpa_SOURCES = suites/tolerance/test_sdpa.c
+check_PROGRAMS += suites/tolerance/test_sdpa suites/tolerance/test_sdpa_8bit
+suites_tolerance_test_sdpa_SOURCES = \
+	suites/tolerance/test_sdpa.c \
+	suites/tolerance/sdpa_cases.c suites/tolerance/sdpa_cases.h
+suites_tolerance_test_sdpa_8bit_SOURCES = \
+	suites/tolerance/test_sdpa_8bit.c \
+	suites/tolerance/sdpa_cases.c suites/tolerance/sdpa_cases.h
 check_PROGRAMS += suites/tolerance/test_sdpa_quantize
 suites_tolerance_test_sdpa_quantize_SOURCES = suites/tolerance/test_sdpa_quantize.c
 check_PROGRAMS += suites/tolerance/test_mxfp4_tiles

@@ -132,20 +132,14 @@ static void expect_all_judged(struct kg_record *rec, const struct kg_records *re
     kg_record_metric(rec, "judged", "count", (double)n);
 }
 
-/* Groups of a check whose limit has come nearer since. The next check that is committed takes its rows out. */
+/* Groups of a run whose limit has come nearer since. The commit of a newer check takes its rows out. */
 static const struct mended {
     const char *run, *comparisons;
 } MENDED[] = { { "20261130T012321Z-2995dfa7f5c0-1486d9eb", "unit/repack[,] nmse" } };
 
-static void expect_rows_of(const char *run) {
+static bool is_mended(const char *run, const char *comparisons) {
     for (size_t i = 0; i < KG_COUNT_OF(MENDED); i++)
-        ck_assert_msg(strcmp(MENDED[i].run, run) == 0, "the newest check is %s: a row of %s is out of date", run,
-                      MENDED[i].run);
-}
-
-static bool is_mended(const char *comparisons) {
-    for (size_t i = 0; i < KG_COUNT_OF(MENDED); i++)
-        if (strcmp(MENDED[i].comparisons, comparisons) == 0) return true;
+        if (strcmp(MENDED[i].run, run) == 0 && strcmp(MENDED[i].comparisons, comparisons) == 0) return true;
     return false;
 }
 
@@ -162,7 +156,6 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
         kg_record_skip(rec, "no whole check on a GPU is in the tree's proof-bundles");
         return;
     }
-    expect_rows_of(strrchr(dir, '/') + 1);
     EXPECT_OK(kg_records_load_results(dir, &records, &findings, &err), err);
     json_t *far = kg_far_limits(&records);
     json_array_foreach(far, i, group) {
@@ -170,7 +163,7 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
             n_with_reason++;
             continue;
         }
-        if (is_mended(kg_json_text(group, "comparisons"))) continue;
+        if (is_mended(strrchr(dir, '/') + 1, kg_json_text(group, "comparisons"))) continue;
         kg_buffer_printf(&text, "\n%s: nearest is %.3g of %.3g (%s)", kg_json_text(group, "comparisons"),
                          kg_json_number(group, "error", 0), kg_json_number(group, "limit", 0),
                          kg_json_text(group, "why"));

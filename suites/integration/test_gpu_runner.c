@@ -1,24 +1,24 @@
 /* .ci/gpu, which makes the bundles that figures come from: what it refuses, and what it asks of kigo. */
 #include "base/size.h"
 #include "suites/harness/case.h"
+#include "suites/harness/must.h"
 #include "suites/harness/process.h"
-#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <kigo/status.h>
 #include <string.h>
 
 enum { PATIENCE_S = 300 };
 
-static struct kg_process_result run(const char *const *argv) {
-    const struct kg_process process = { .argv = argv, .timeout_s = PATIENCE_S };
-    struct kg_process_result result;
+/* What the shell says to a script whose $1 is .ci/gpu and whose $2 is a folder of the case's; it has to end so. */
+static struct kg_process_result run_script(const struct kg_record *rec, const char *script, int exit_code) {
+    const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", script, "sh", kg_fixture_path("../.ci/gpu"),
+                                                     kg_scratch_dir(rec)),
+                                        .timeout_s = PATIENCE_S };
+    struct kg_process_result r;
     struct kg_error err;
-    EXPECT_OK(kg_process_run(&process, &result, &err), err);
-    return result;
-}
-
-static void expect_exit(const struct kg_process_result *r, int exit_code) {
-    ck_assert_msg(r->exit_code == exit_code, "exit code %d, not %d: %s%s", r->exit_code, exit_code, r->out, r->err);
+    kg_must(kg_process_run(&process, &r, &err), &err);
+    ck_assert_msg(r.exit_code == exit_code, "exit code %d, not %d: %s%s", r.exit_code, exit_code, r.out, r.err);
+    return r;
 }
 
 /* A changed tree is refused before anything is built, with the change; so is a folder that git does not know. */
@@ -28,9 +28,7 @@ static void wants_a_commit(struct kg_record *rec, const void *arg) {
                                "git init -q; git add .; git -c user.name=a -c user.email=a@b commit -qm a; "
                                "echo more >>.ci/gpu; touch new; .ci/gpu";
     (void)arg;
-    struct kg_process_result r =
-        run(ARGS("/bin/sh", "-c", MAKE, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
-    expect_exit(&r, KG_EXIT_USAGE);
+    struct kg_process_result r = run_script(rec, MAKE, KG_EXIT_USAGE);
     ck_assert_msg(strstr(r.err, "no commit to speak of") != NULL, "%s", r.err);
     ck_assert_msg(strstr(r.err, " M .ci/gpu\n?? new\n") != NULL, "%s", r.err);
     kg_process_result_free(&r);
@@ -65,9 +63,7 @@ static void asks_kigo(struct kg_record *rec, const void *arg) {
         "signoff fp16 --figures --markdown --bundles ",
     };
     (void)arg;
-    struct kg_process_result r =
-        run(ARGS("/bin/sh", "-c", ASK, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
-    expect_exit(&r, 0);
+    struct kg_process_result r = run_script(rec, ASK, 0);
     for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
     const char *apart = strstr(r.out, "\napart\n");

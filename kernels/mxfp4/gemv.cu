@@ -27,8 +27,10 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
                                "linear: mxfp4", err, shared_bytes);
 }
 
-/* Shared memory of a block such that two fit a multiprocessor. */
-constexpr uint32_t HALF_SM_BYTES = 113 * 1024, LEAST_SLOTS = 2;
+/* Shared memory of a block of two matrices, and of one, at most: one of each fits a multiprocessor, so that down begins
+ * beside gate and up. Two of the former do not: they would share a multiprocessor's part of the bandwidth while another
+ * has no block. */
+constexpr uint32_t GATED_BYTES = 126 * 1024, OTHER_BYTES = 98 * 1024, LEAST_GATED_BYTES = 115 * 1024, LEAST_SLOTS = 2;
 
 /* By whether a group is one piece, and by a warp's tiles in the last piece. */
 template <int MATRICES>
@@ -49,13 +51,15 @@ static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, struct row
     g.slot_tiles = std::min((uint32_t)PIECE_TILES, n_tiles);
     const uint32_t slot_bytes = g.slot_tiles * (CODES_BYTES + SCALES_BYTES), each_bytes = slot_bytes + sizeof(row_sum),
                    fixed_bytes = sizeof(row_barriers) + g.x_rows * row_x_bytes(p.n_cols) + MORE_SUMS * sizeof(row_sum),
-                   fit = fixed_bytes < HALF_SM_BYTES ? (HALF_SM_BYTES - fixed_bytes) / each_bytes : 0;
+                   most_bytes = MATRICES == 2 ? GATED_BYTES : OTHER_BYTES,
+                   fit = fixed_bytes < most_bytes ? (most_bytes - fixed_bytes) / each_bytes : 0;
     g.n_slots = std::min((uint32_t)ROW_MAX_SLOTS, std::max(LEAST_SLOTS, fit));
     g.block_items = n_items / n_blocks, g.more_items = n_items % n_blocks;
     const uint32_t n_pieces = row_pieces(p.n_cols),
                    last = (n_tiles - (n_pieces - 1) * PIECE_TILES + GEMV_WARPS - 1) / GEMV_WARPS;
+    const uint32_t bytes = fixed_bytes + g.n_slots * each_bytes - (uint32_t)sizeof(row_barriers);
     return kg_launch_dependent(cuda, ROW_KERNELS<MATRICES>[n_pieces == 1][last - 1], dim3(n_blocks), ROW_THREADS, g,
-                               "linear: mxfp4", err, fixed_bytes + g.n_slots * each_bytes - sizeof(row_barriers));
+                               "linear: mxfp4", err, MATRICES == 2 ? std::max(bytes, LEAST_GATED_BYTES) : bytes);
 }
 
 } // namespace kg_mxfp4

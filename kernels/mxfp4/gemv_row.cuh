@@ -7,7 +7,7 @@
  * up to 64 tiles. The producer warp copies pieces by TMA to a ring in shared memory, and runs the epilogue: it adds the
  * sums of the 8 consumer warps and stores y. A consumer only multiplies: it has the parts of two of gemv.cuh's warps,
  * and multiplies a set (four tiles) of each at a time. The first copies start before the dependency wait. Shared memory
- * leaves room for a block of the next launch on the multiprocessor.
+ * leaves room for a block of the next launch on the multiprocessor, which begins once all copies are issued.
  *
  * The right operand's eight columns are the eight MXFP4 blocks of a set: x of a block in its own column, zeros
  * elsewhere. So one accumulator sums many tiles, each block in its own column, and a lane scales 4 sums instead of 32.
@@ -197,9 +197,13 @@ template <int MATRICES> struct row_producer {
             ring.advance();
         }
     }
+    /* The next launch's copies would delay this one's; it may read ids and weights before its wait (ids_known). */
+    __device__ __forceinline__ void start_dependents(bool ids_late) const {
+        if (MATRICES == 2 && ids_late && n_fetched == n_pieces) kg_dependents_start();
+    }
     /* Copies of the others as slots become empty, and the epilogue of all. */
     __device__ __forceinline__ void run(row_cursor<MATRICES> next, row_cursor<MATRICES> done, row_ring ring,
-                                        const row_sum *sums) {
+                                        const row_sum *sums, bool ids_late) {
         const row_sum *const end = sums + g.n_slots + MORE_SUMS, *sum = sums, *gate = sums;
 #pragma unroll 1
         for (uint32_t i = 0; i < n_pieces; i++) {
@@ -211,6 +215,7 @@ template <int MATRICES> struct row_producer {
                 fetch(next, ring);
                 n_fetched++;
                 next.advance(g, work);
+                start_dependents(ids_late);
             }
             if (is_item) output.store<MATRICES>(g, *gate, *sum);
             if (is_unit) {
@@ -421,17 +426,16 @@ __global__ void __launch_bounds__(ROW_THREADS, 2) gemv_row_kernel(const __grid_c
             kg_barrier_arrive(ROW_BARRIER, ROW_THREADS);
             if (MATRICES == 1) kg_dependents_start();
             kg_dependency_wait();
-            /* A launch with ids_known reads ids and weights before its wait: it may begin once ids are visible. */
-            if (MATRICES == 2) kg_dependents_start();
         } else kg_dependents_start();
         row_cursor<MATRICES> next(g, work);
         const row_cursor<MATRICES> first = next;
         producer.fill(next, ring);
+        producer.start_dependents(ids_late);
         if (!ids_late) {
             kg_barrier_arrive(ROW_BARRIER, ROW_THREADS);
             kg_dependency_wait(); /* write-after-read: nothing reads y any more */
         }
-        producer.run(next, first, ring, sums);
+        producer.run(next, first, ring, sums, ids_late);
         return;
     }
     const warp_x x(g, work, x_at);

@@ -38,23 +38,27 @@ static __device__ __forceinline__ kg_candidate kg_first_after(const float *logit
     return best;
 }
 
-/* The same where a lane has an expert: its rank is the number of those before it. */
+/* Of a number that is no NaN: in the order of its floats, from 2^23 - 1 (-inf) on. */
+static __device__ __forceinline__ uint32_t kg_order_of(float x) {
+    const uint32_t bits = __float_as_uint(x + 0.0f); /* -0 is 0 */
+    return bits >> 31 ? ~bits : bits | 1u << 31;
+}
+
+/* The same where a lane has an expert. */
 static __device__ __forceinline__ void kg_route_few(const float *logits, uint32_t n_experts, uint32_t n_used,
                                                     int32_t *ids, float *weights) {
     const uint32_t lane = threadIdx.x % KG_WARP;
     const bool there = lane < n_experts;
-    const float logit = there ? logits[lane] : -CUDART_INF_F;
+    const float logit = there ? logits[lane] : -CUDART_INF_F, ordered = isnan(logit) ? -CUDART_INF_F : logit;
     const bool finite = __all_sync(0xFFFFFFFF, !there || isfinite(logit));
-    const kg_candidate own = { isnan(logit) ? -CUDART_INF_F : logit, lane };
-    uint32_t rank = 0, expert = 0;
-#pragma unroll
-    for (uint32_t e = 0; e < KG_WARP; e++) /* those that are not there come after all that are */
-        rank += kg_is_before({ __shfl_sync(0xFFFFFFFF, own.logit, (int)e), e }, own);
-    for (uint32_t j = 0; j < n_used; j++) { /* lane j gets the jth */
-        const uint32_t found = (uint32_t)__ffs((int)__ballot_sync(0xFFFFFFFF, there && rank == j)) - 1;
+    uint32_t left = there ? kg_order_of(ordered) : 0, expert = 0; /* 0: not there, or taken */
+    for (uint32_t j = 0; j < n_used; j++) {                       /* lane j gets the jth */
+        const uint32_t most = __reduce_max_sync(0xFFFFFFFF, left);
+        const uint32_t found = (uint32_t)__ffs((int)__ballot_sync(0xFFFFFFFF, left == most)) - 1;
         if (lane == j) expert = found;
+        if (lane == found) left = 0;
     }
-    const float chosen = __shfl_sync(0xFFFFFFFF, own.logit, (int)expert);
+    const float chosen = __shfl_sync(0xFFFFFFFF, ordered, (int)expert);
     const float largest = __shfl_sync(0xFFFFFFFF, chosen, 0), power = lane < n_used ? expf(chosen - largest) : 0.0f;
     const float sum = kg_warp_reduce<kg_sum>(power);
     if (lane >= n_used) return;

@@ -16,7 +16,7 @@
 #include "kernels/block/router.cuh"
 #include "kernels/preload.h"
 #include "kernels/ptx/cluster.cuh"
-#include "kernels/decode/launches.h"
+#include "kernels/decode/operand.cuh"
 
 extern "C" {
 #include "ops/router.h"
@@ -36,12 +36,9 @@ static __device__ __forceinline__ void normalise(const kg_step_router &p, float 
     for (uint32_t v = 0; v < VECTORS; v++)
         if (at(v) < p.n_in) kg_load_vector(p.norm_weight + at(v), weight[v]);
     kg_dependency_wait(); /* x is visible; nothing reads y, ids and weights any more */
+    kg_step_product::load_vectors_any(p.x, p.x_precision, at(0), THREADS * KG_VECTOR, p.n_in, x);
 #pragma unroll
-    for (uint32_t v = 0; v < VECTORS; v++) {
-        if (at(v) >= p.n_in) continue;
-        kg_load_vector_any(p.x, p.x_precision, at(v), x[v]);
-        kg_add_squares(squares, x[v]);
-    }
+    for (uint32_t v = 0; v < VECTORS; v++) kg_add_squares(squares, x[v]);
     const float inverse_rms = kg_inverse_rms(kg_block_reduce<kg_sum>(squares, sums), p.n_in, p.eps);
 #pragma unroll
     for (uint32_t v = 0; v < VECTORS; v++) {

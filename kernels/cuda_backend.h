@@ -57,6 +57,7 @@ struct kg_cuda_backend {
     /* Device memory, beside the tagged: a few bytes that all sessions share, then a step whose position stays 0. */
     struct kg_cuda_step *step_memory;
     const struct kg_cuda_step *step; /* not NULL while a step's launches are enqueued */
+    uint32_t step_keys;              /* that its attention has at most, meanwhile; beside the context and the window */
     struct kg_mxfp4_range *repacked; /* memory that holds repacked weights (mxfp4/mxfp4.h) */
     size_t n_repacked;
     /* By kernel and split of the columns: clusters that the device runs at the same time; 0 until asked for. A cache:

@@ -18,7 +18,8 @@ enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const str
                                    void *zeroed, struct kg_error *err);
 uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t group, uint32_t head_dim);
 /* The kernels of one row. The first that does not refuse, with a reason, is taken: by shapes, types, context and
- * window, so that one serves every position of a step's context. few_keys is of captured steps alone. */
+ * window, and in a step by its most keys: few, or the context's. few_keys is of steps alone. */
+enum { KG_ATTENTION_FEW = 1024 }; /* keys */
 enum { KG_ATTENTION_FEW_KEYS, KG_ATTENTION_SPLIT, KG_ATTENTION_CUDA_CORES, KG_ATTENTION_KERNELS };
 struct kg_attention_kernel {
     const char *name;

@@ -6,9 +6,10 @@
  * one, with the grids that the graph will have: it loads kernels that were never used, which a capture must not. The
  * second captures them, and this and all later steps launch the graph: the same kernels on the same data, so a token's
  * logits do not depend on which of the three it was. A sequence that outgrows its rope factors has its graph captured
- * once more.
+ * once more; so has one that outgrows the kernel of few keys, after a step that runs the launches one by one.
  *
  * Nothing is allocated by the back end, and the host waits for nothing. */
+#include "kernels/attention/attention.cuh"
 #include "kernels/block/rotation.cuh"
 #include "kernels/decode/fusions.h"
 #include "kernels/decode/persistent/step.h"
@@ -40,12 +41,18 @@ static enum kg_status make_tables(struct kg_cuda_backend *cuda, const struct kg_
     return kg_cuda_launched(err, "decode step: rotation tables");
 }
 
+/* Keys of a step at most, for which its attention is chosen: few, or all that the context has. */
+static uint32_t keys_at(const struct kg_cuda_lowered *l, uint32_t position) {
+    return position < l->few_keys ? l->few_keys : UINT32_MAX;
+}
+
 /* All launches, which read the position from device memory. The tables are made after the embedding, which does not
  * wait for them. */
 static enum kg_status launch_all(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_run *run,
                                  struct kg_error *err) {
     enum kg_status status = KG_OK;
     cuda->step = cuda->step_memory;
+    cuda->step_keys = l->keys = keys_at(l, run->position);
     for (uint32_t i = 0; i < l->n_launches && !status; i++) {
         const struct kg_cuda_launch *one = &l->launches[i];
         const struct kg_site at = { cuda, l, &l->plan->nodes[one->first], run, {} };
@@ -74,11 +81,14 @@ static enum kg_status capture(struct kg_cuda_backend *cuda, struct kg_cuda_lower
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "graph of a step", code);
 }
 
-/* A graph rotates by the factors it was captured with: for others it is captured again. */
+/* A graph rotates by the factors it was captured with, and has kernels for so many keys: for others it is captured
+ * again, kernels that may never have run being loaded by a step without one. */
 static void drop_other_graph(struct kg_cuda_lowered *l, const struct kg_run *run) {
-    if (!l->exec || l->rope_factors == run->rope_factors) return;
-    (void)cudaGraphExecDestroy(l->exec);
+    const bool has_kernels = !l->has_run || l->keys == keys_at(l, run->position);
+    if (has_kernels && (!l->exec || l->rope_factors == run->rope_factors)) return;
+    if (l->exec) (void)cudaGraphExecDestroy(l->exec);
     l->exec = NULL;
+    l->has_run = has_kernels;
 }
 
 enum kg_status kg_cuda_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,

@@ -143,19 +143,37 @@ static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cu
     return NULL;
 }
 
-/* The kernel of the attention among n nodes, NULL without one; the reasons of those before it are kept. */
+/* The attention among n nodes, NULL without one. */
+static const struct kg_node *attention_among(const struct kg_node *nodes, uint32_t first, uint32_t n) {
+    for (uint32_t i = first; i < first + n; i++)
+        if (nodes[i].op == KG_OP_attention) return &nodes[i];
+    return NULL;
+}
+
+/* Its kernel; the reasons of those before it are kept. */
 static const char *attention_of(const struct kg_cuda_backend *cuda, struct kg_lowered *l, const struct kg_node *nodes,
                                 uint32_t first, uint32_t n) {
-    uint32_t i = first;
-    while (i < first + n && nodes[i].op != KG_OP_attention) i++;
-    if (i == first + n) return NULL;
+    const struct kg_node *attention = attention_among(nodes, first, n);
+    if (!attention) return NULL;
     for (const struct kg_attention_kernel *k = kg_attention_kernels;; k++) {
-        const char *reason = k->refuses(cuda, &nodes[i].args.attention);
+        const char *reason = k->refuses(cuda, &attention->args.attention);
         struct kg_why why;
         if (!reason) return k->name;
         kg_no(&why, "%s", reason);
-        refuse(l, k->name, i, &why);
+        refuse(l, k->name, (uint32_t)(attention - nodes), &why);
     }
+}
+
+/* The kernel of the step's attention while keys are few, where it is another. */
+static void find_few(const struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_lowered_step *step) {
+    if (!step->attention) return;
+    struct kg_attention_args args = attention_among(l->plan->nodes, step->first, step->n)->args.attention;
+    args.n_ctx = std::min<uint64_t>(args.n_ctx, KG_ATTENTION_FEW);
+    const struct kg_attention_kernel *k = kg_attention_kernels;
+    while (k->refuses(cuda, &args)) k++;
+    if (strcmp(k->name, step->attention) == 0) return;
+    step->attention_of_few = k->name, step->few_keys = KG_ATTENTION_FEW;
+    l->few_keys = KG_ATTENTION_FEW;
 }
 
 /* The kernel of the plan's first attention over as many keys as all kernels have: its types are those of all. */
@@ -176,8 +194,14 @@ static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *
         const struct kg_fusion *f = choose(cuda, l, i, kg_fusions, kg_n_fusions);
         n = f ? (uint32_t)f->ops.size() : 1;
         l->launches[l->n_launches++] = { f, i };
-        l->base.steps[l->base.n_steps++] = { f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL,
-                                             f ? attention_of(cuda, &l->base, l->plan->nodes, i, n) : NULL };
+        l->base.steps[l->base.n_steps++] = { f ? f->name : kg_op_name(l->plan->nodes[i].op),
+                                             i,
+                                             n,
+                                             f != NULL,
+                                             f ? attention_of(cuda, &l->base, l->plan->nodes, i, n) : NULL,
+                                             NULL,
+                                             0 };
+        if (f) find_few(cuda, l, &l->base.steps[l->base.n_steps - 1]);
     }
 }
 

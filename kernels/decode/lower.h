@@ -41,6 +41,8 @@ struct kg_cuda_lowered {
     const struct kg_fusion **row_fusions;  /* (n_nodes): that begins at the node for many rows, NULL for none */
     struct kg_persistent_program *program; /* NULL: the step is a list of launches */
     const float *rope_factors;             /* that exec was captured with */
+    uint32_t few_keys;                     /* up to which attention has another kernel; 0: the same at all */
+    uint32_t keys;                         /* that exec's kernels are for, at most */
     cudaGraphExec_t exec;                  /* NULL until the second step */
     bool has_run;
 };

@@ -97,7 +97,9 @@ struct kg_lowered_step {
     const char *kernel; /* "rmsnorm + q, k, v + rope + kv_write"; the operation's name where nothing is fused */
     uint32_t first, n;  /* nodes */
     bool is_fused;
-    const char *attention; /* the kernel that its attention takes, at every position; NULL: none, or part of `kernel` */
+    const char *attention;        /* the kernel that its attention takes; NULL: none, or part of `kernel` */
+    const char *attention_of_few; /* ... up to few_keys keys; NULL: the same kernel, at every position */
+    uint32_t few_keys;
 };
 struct kg_lowered_refusal { /* a fusion whose operations are there, and why it was not taken */
     const char *fusion;

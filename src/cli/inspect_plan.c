@@ -31,10 +31,13 @@ static const char *launch_of(const struct view *v, uint32_t node) {
     return s->first == node ? s->kernel : "|";
 }
 
-/* Attention names its kernel too: "attention in one launch: split". */
-static const char *attention_of(const struct view *v, uint32_t node) {
+/* Attention names its kernel too: "attention in one launch: split; up to 1024 keys: few_keys". */
+static void put_launch(struct kg_buffer *out, const struct view *v, uint32_t node) {
     const struct kg_lowered_step *s = step_of(v, node);
-    return s && s->attention && v->plan->nodes[node].op == KG_OP_attention ? s->attention : NULL;
+    kg_buffer_puts(out, launch_of(v, node));
+    if (!s || !s->attention || v->plan->nodes[node].op != KG_OP_attention) return;
+    kg_text_printf(out, ": %s", s->attention);
+    if (s->attention_of_few) kg_text_printf(out, "; up to %" PRIu32 " keys: %s", s->few_keys, s->attention_of_few);
 }
 
 static void put_places(struct kg_buffer *out, const struct kg_plan *plan, const void *const *places, size_t n) {
@@ -52,21 +55,22 @@ static void put_weight(struct kg_buffer *out, const struct kg_node *node) {
 static void add_node(struct kg_table *table, const struct view *v, uint32_t i) {
     const struct kg_node *node = &v->plan->nodes[i];
     const struct kg_node_places places = kg_node_places(node);
-    struct kg_buffer reads = KG_BUFFER_INIT, writes = KG_BUFFER_INIT, weight = KG_BUFFER_INIT;
+    struct kg_buffer reads = KG_BUFFER_INIT, writes = KG_BUFFER_INIT, weight = KG_BUFFER_INIT, launch = KG_BUFFER_INIT;
     put_places(&reads, v->plan, places.in, KG_COUNT_OF(places.in));
     put_places(&writes, v->plan, places.out, KG_COUNT_OF(places.out));
     put_weight(&weight, node);
+    put_launch(&launch, v, i);
     kg_table_addf(table, "%" PRIu32, i);
     kg_table_addf(table, node->layer == KG_NO_LAYER ? "" : "%d", node->layer);
     kg_table_add(table, kg_op_name(node->op));
     kg_table_add(table, reads.data ? reads.data : "");
     kg_table_add(table, weight.data ? weight.data : "");
     kg_table_add(table, writes.data ? writes.data : "");
-    const char *attention = attention_of(v, i);
-    kg_table_addf(table, "%s%s%s", launch_of(v, i), attention ? ": " : "", attention ? attention : "");
+    kg_table_add(table, launch.data ? launch.data : "");
     kg_buffer_free(&reads);
     kg_buffer_free(&writes);
     kg_buffer_free(&weight);
+    kg_buffer_free(&launch);
 }
 
 static uint32_t end_of_layer(const struct kg_plan *plan, uint32_t first) {
@@ -219,9 +223,11 @@ static json_t *node_json(const struct kg_plan *plan, const struct kg_node *node)
 static json_t *steps_json(const struct kg_lowered_step *steps, uint32_t n) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:b, s:s?}", "kernel", steps[i].kernel, "first_node",
-                                              (json_int_t)steps[i].first, "nodes", (json_int_t)steps[i].n, "fused",
-                                              steps[i].is_fused, "attention", steps[i].attention));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:I, s:I, s:b, s:s?, s:s?, s:I}", "kernel", steps[i].kernel,
+                                        "first_node", (json_int_t)steps[i].first, "nodes", (json_int_t)steps[i].n,
+                                        "fused", steps[i].is_fused, "attention", steps[i].attention, "attention_of_few",
+                                        steps[i].attention_of_few, "few_keys", (json_int_t)steps[i].few_keys));
     return list;
 }
 

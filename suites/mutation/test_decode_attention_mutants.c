@@ -59,7 +59,9 @@ static const struct variant {
     uint32_t head_dim, n_rows;
 } VARIANTS[] = {
     { "few_keys", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 64, 1 },
-    { "split", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 96, 1 },
+    { "few_keys", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 96, 1 },
+    { "few_keys", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 128, 1 },
+    { "split", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 80, 1 },
     { "cuda_cores", { "cuda", "f32", F32, F32, F32, KG_DTYPE_F32, NULL }, 64, 1 },
     { "sdpa", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 64, ROWS },
     { "prefill", { "cuda", "f32", F32, F32, F32, KG_DTYPE_F32, NULL }, 64, ROWS },

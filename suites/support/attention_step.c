@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "suites/harness/must.h"
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +37,14 @@ void kg_attention_step_expect(struct kg_record *rec, const struct kg_attention_s
     struct kg_error err;
     size_t n_gpus = 0;
     ck_assert_msg(step->attention, "a step's attention is %s, whose kernel is not known", step->kernel);
+    const char *few = step->attention_of_few;
+    char taken[64];
+    snprintf(taken, sizeof taken, few ? "%s, %s" : "%s%s", few ? few : "", step->attention);
     kg_record_metric(rec, step->attention, "count", s->lowered->n_steps);
+    if (few) kg_record_metric(rec, few, "count", s->lowered->n_steps);
     kg_must(kg_gpu_list(&gpu, 1, &n_gpus, &err), &err);
     if (n_gpus != 1 || gpu.compute_capability != 90) return;
-    ck_assert_msg(strcmp(step->attention, kernel) == 0, "attention takes %s, not %s: %s", step->attention, kernel,
+    ck_assert_msg(strcmp(taken, kernel) == 0, "attention takes %s, not %s: %s", taken, kernel,
                   s->lowered->n_refusals > 0 ? s->lowered->refusals[0].why : "nothing was refused");
 }
 

@@ -19,8 +19,8 @@ void kg_attention_step_open(struct kg_backend *backend, const struct kg_attentio
                             struct kg_attention_step *s);
 /* Enqueues the step at position n_keys - 1: the first as launches, the second and later as a graph. */
 KG_WARN_UNUSED enum kg_status kg_attention_step_run(struct kg_attention_step *s, uint32_t n_keys, struct kg_error *err);
-/* Records the kernel that the step's attention takes; fails the case if it is another, on GPUs of compute
- * capability 9.0, which are known to have it. */
+/* Records the kernel that the step's attention takes, or both where few keys have another, "few_keys, split"; fails the
+ * case if it is not `kernel`, on GPUs of compute capability 9.0, which are known to have it. */
 void kg_attention_step_expect(struct kg_record *rec, const struct kg_attention_step *s, const char *kernel);
 void kg_attention_step_close(struct kg_attention_step *s);
 

@@ -121,7 +121,7 @@ const struct kg_lowered_scene KG_LOWERED_SCENES[] = {
       KG_LOWERED_OF_MXFP4 },
     { "groups_of_the_longest_norm",
       KG_LOWERED_GRAPH,
-      { "split" },
+      { "few_keys" },
       SIZED("qwen2", 288, 64, 8192, 2, 1, 96, 64, .seed = 13, .qkv_bias = true),
       19,
       KG_LOWERED_OF_MXFP4 },

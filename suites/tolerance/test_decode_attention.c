@@ -20,9 +20,9 @@ static const struct kg_loops_mode MODES[] = {
     { "cuda", "f16_kv_f32", F16, F32, F16, KG_DTYPE_F16, NULL },
 };
 
-/* One block, more than one, more than a cluster, more than one cluster; contexts of few keys, and of more. A context
+/* One block, more than one, more than a cluster, more than one cluster; few keys, the most of them, and more. A context
  * has some positions more than the most keys. */
-static const uint32_t LENGTHS[] = { 1, 127, 128, 129, 1000, 2048, 8192, 32768 };
+static const uint32_t LENGTHS[] = { 1, 127, 128, 129, 1000, 1024, 1025, 2048, 8192, 32768 };
 enum { N_LENGTHS = KG_COUNT_OF(LENGTHS), HIDDEN = 64 };
 
 struct step_shape {
@@ -30,20 +30,23 @@ struct step_shape {
     bool sinks, all_modes;
     const char *kernel; /* in float16 throughout, on GPUs of compute capability 9.0 */
 };
+#define BY_KEYS "few_keys, split" /* each at its keys */
 static const struct step_shape SHAPES[] = {
-    { 14, 2, 64, 0, 32768, false, false, "split" },     { 14, 2, 64, 0, 2048, false, true, "split" },
-    { 32, 32, 96, 0, 8192, false, false, "split" },     { 64, 8, 64, 0, 32768, true, false, "split" },
+    { 14, 2, 64, 0, 32768, false, false, BY_KEYS },     { 14, 2, 64, 0, 2048, false, true, BY_KEYS },
+    { 32, 32, 96, 0, 8192, false, false, BY_KEYS },     { 64, 8, 64, 0, 32768, true, false, BY_KEYS },
     { 64, 8, 64, 128, 32768, true, false, "few_keys" }, { 64, 8, 64, 128, 2048, true, true, "few_keys" },
-    { 32, 8, 128, 0, 32768, false, false, "split" },    { 4, 1, 256, 0, 8192, false, true, "cuda_cores" },
-    { 5, 1, 80, 0, 32768, false, true, "split" },       { 34, 2, 128, 0, 2048, true, false, "split" },
+    { 32, 8, 128, 0, 32768, false, false, BY_KEYS },    { 4, 1, 256, 0, 8192, false, true, "cuda_cores" },
+    { 5, 1, 80, 0, 32768, false, true, "split" },       { 34, 2, 128, 0, 2048, true, false, BY_KEYS },
     { 64, 8, 64, 0, 1000, true, true, "few_keys" },     { 14, 2, 64, 96, 1000, false, true, "few_keys" },
     { 9, 1, 64, 0, 1000, true, false, "few_keys" },     { 12, 12, 64, 0, 1000, false, true, "few_keys" },
+    { 32, 8, 128, 0, 1000, false, true, "few_keys" },   { 32, 32, 96, 0, 1000, false, true, "few_keys" },
+    { 6, 2, 96, 96, 1000, true, true, "few_keys" },     { 34, 2, 128, 0, 1000, true, true, "few_keys" },
 };
 
 /* few_keys has any activations beside a float16 cache, split float16 alone. */
 static const char *kernel_of(const struct step_shape *s, const struct kg_loops_mode *mode) {
     if (mode->kv == F16 && (mode->activations == F16 || strcmp(s->kernel, "few_keys") == 0)) return s->kernel;
-    return "cuda_cores";
+    return mode->kv == F16 && strcmp(s->kernel, BY_KEYS) == 0 ? "few_keys, cuda_cores" : "cuda_cores";
 }
 
 struct step_case {

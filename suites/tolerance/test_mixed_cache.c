@@ -29,8 +29,8 @@ static const struct mixed_model {
         .n_kv_heads = kv_heads, .head_dim = dim, .n_ff = ff, .matrices = KG_DTYPE_F16, __VA_ARGS__                     \
     }
     { "qwen2_0_5b", WIDTHS("qwen2", 896, 14, 2, 64, 512, .qkv_bias = true, .seed = 21), "few_keys" },
-    { "phi3_mini", WIDTHS("phi3", 3072, 32, 32, 96, 128, .untied = true, .seed = 22), "cuda_cores" },
-    { "qwen3_4b", WIDTHS("qwen3", 2560, 32, 8, 128, 256, .seed = 23), "cuda_cores" },
+    { "phi3_mini", WIDTHS("phi3", 3072, 32, 32, 96, 128, .untied = true, .seed = 22), "few_keys" },
+    { "qwen3_4b", WIDTHS("qwen3", 2560, 32, 8, 128, 256, .seed = 23), "few_keys" },
     { "gemma3_1b", WIDTHS("gemma3", 1152, 4, 1, 256, 512, .window = 32, .seed = 24), "cuda_cores" },
     { "gpt_oss_20b",
       WIDTHS("gpt-oss", 2880, 64, 8, 64, 64, .untied = true, .window = 32, .n_experts = 4, .n_experts_used = 4,

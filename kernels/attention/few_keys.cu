@@ -51,7 +51,7 @@ template <int D> struct __align__(8) head_result {
     float2 value[D / 2], largest_weight;
 };
 
-/* A lane's part of the warp's keys: of its own key, and its dims of all values. */
+/* A lane's part of the warp's keys: of one key, and its dims of all values. */
 template <int D> struct keys_of_lane {
     using of = lanes<D>;
     kg_raw_vector<__half> k[of::KEY_VECTORS];

@@ -132,14 +132,12 @@ static void expect_all_judged(struct kg_record *rec, const struct kg_records *re
     kg_record_metric(rec, "judged", "count", (double)n);
 }
 
-/* Groups of a run whose limit has come nearer since. The commit of a newer check takes its rows out. */
-static const struct mended {
-    const char *run, *comparisons;
-} MENDED[] = { { "20261130T012321Z-2995dfa7f5c0-1486d9eb", "unit/repack[,] nmse" } };
+/* Groups of a run whose limit has come nearer since, and an empty row. The commit of a newer check takes rows out. */
+static const struct mended { const char *run, *comparisons; } MENDED[] = { { NULL, NULL } };
 
 static bool is_mended(const char *run, const char *comparisons) {
-    for (size_t i = 0; i < KG_COUNT_OF(MENDED); i++)
-        if (strcmp(MENDED[i].run, run) == 0 && strcmp(MENDED[i].comparisons, comparisons) == 0) return true;
+    for (const struct mended *m = MENDED; m->run; m++)
+        if (strcmp(m->run, run) == 0 && strcmp(m->comparisons, comparisons) == 0) return true;
     return false;
 }
 

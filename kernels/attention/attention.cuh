@@ -20,6 +20,8 @@ uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t 
 /* The kernels of one row. The first that does not refuse, with a reason, is taken: by shapes, types, context and
  * window, and in a step by its most keys: few, or the context's. few_keys is of steps alone. */
 enum { KG_ATTENTION_FEW = 1024 }; /* keys */
+/* Keys up to which a step of a longer context takes few_keys: measured in whole steps (docs/decode.md). */
+uint32_t kg_attention_few_of_step(const struct kg_attention_args *args);
 enum { KG_ATTENTION_FEW_KEYS, KG_ATTENTION_SPLIT, KG_ATTENTION_CUDA_CORES, KG_ATTENTION_KERNELS };
 struct kg_attention_kernel {
     const char *name;

@@ -230,6 +230,11 @@ const char *kg_attention_few_keys_refuses(const struct kg_cuda_backend *cuda, co
     return few ? NULL : "context and window are more than 1024 keys, which are its most";
 }
 
+uint32_t kg_attention_few_of_step(const struct kg_attention_args *a) {
+    const uint32_t group = a->n_heads / a->n_kv_heads;
+    return group > 1 && group < HEADS ? 384 : 256;
+}
+
 /* By D. */
 template <int SPLITS> static void (*kernel_of(uint32_t head_dim))(few_keys_params) {
     return head_dim == 64   ? attention_few_keys_kernel<64, SPLITS>

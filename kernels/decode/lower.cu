@@ -164,16 +164,16 @@ static const char *attention_of(const struct kg_cuda_backend *cuda, struct kg_lo
     }
 }
 
-/* The kernel of the step's attention while keys are few, where it is another. */
+/* The kernel of the step's attention while keys are few, where it is another. Few are as many for all of them. */
 static void find_few(const struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_lowered_step *step) {
     if (!step->attention) return;
     struct kg_attention_args args = attention_among(l->plan->nodes, step->first, step->n)->args.attention;
-    args.n_ctx = std::min<uint64_t>(args.n_ctx, KG_ATTENTION_FEW);
+    const uint32_t few = l->few_keys > 0 ? l->few_keys : kg_attention_few_of_step(&args);
+    args.n_ctx = std::min<uint64_t>(args.n_ctx, few);
     const struct kg_attention_kernel *k = kg_attention_kernels;
     while (k->refuses(cuda, &args)) k++;
     if (strcmp(k->name, step->attention) == 0) return;
-    step->attention_of_few = k->name, step->few_keys = KG_ATTENTION_FEW;
-    l->few_keys = KG_ATTENTION_FEW;
+    step->attention_of_few = k->name, step->few_keys = l->few_keys = few;
 }
 
 /* The kernel of the plan's first attention over as many keys as all kernels have: its types are those of all. */

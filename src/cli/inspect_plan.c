@@ -31,7 +31,7 @@ static const char *launch_of(const struct view *v, uint32_t node) {
     return s->first == node ? s->kernel : "|";
 }
 
-/* Attention names its kernel too: "attention in one launch: split; up to 1024 keys: few_keys". */
+/* Attention names its kernel too: "attention in one launch: split; up to 384 keys: few_keys". */
 static void put_launch(struct kg_buffer *out, const struct view *v, uint32_t node) {
     const struct kg_lowered_step *s = step_of(v, node);
     kg_buffer_puts(out, launch_of(v, node));

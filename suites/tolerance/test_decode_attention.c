@@ -22,7 +22,7 @@ static const struct kg_loops_mode MODES[] = {
 
 /* One block, more than one, more than a cluster, more than one cluster; few keys, the most of them, and more. A context
  * has some positions more than the most keys. */
-static const uint32_t LENGTHS[] = { 1, 127, 128, 129, 1000, 1024, 1025, 2048, 8192, 32768 };
+static const uint32_t LENGTHS[] = { 1, 127, 128, 129, 256, 257, 384, 385, 1000, 1024, 1025, 2048, 8192, 32768 };
 enum { N_LENGTHS = KG_COUNT_OF(LENGTHS), HIDDEN = 64 };
 
 struct step_shape {

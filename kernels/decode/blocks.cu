@@ -10,13 +10,15 @@
  *
  * Map: one block a multiprocessor; each has a range of pairs. A tile is up to 8 pairs: rows g and g + 8 of the tensor
  * core's 16. A segment is 256 columns (a chunk, block_codes.cuh) for each of a group's warps. The producer warp copies
- * a tile's segments, one a slot of the ring; groups of warps take them round robin. It does not wait for
- * the launch before (ptx/dependent.cuh), so weights arrive while that one ends.
+ * a tile's segments, one a slot of the ring; groups of warps take them round robin. Of the first segment each consumer
+ * warp copies a row. None of these copies waits for the launch before (ptx/dependent.cuh), so weights arrive while that
+ * one ends.
  *
  * A copy begins at the 16 bytes that a row's segment begins in, and ends where its last do: a matrix of whole 16 bytes.
  */
 #include "kernels/decode/block_codes.cuh"
 #include "kernels/decode/operand.cuh"
+#include "kernels/decode/row_map.cuh"
 #include "kernels/preload.h"
 
 KG_PRELOADED(decode_blocks, KG_NEXT_TOKENS)
@@ -35,21 +37,21 @@ enum {
     MAX_BLOCK_PAIRS = 640,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
     WANTED_SLOTS = 3,
-    EARLY_SLOTS = 1,
     LONG_COPY = 2048, /* bytes; those of 1 KB are issued slower than memory delivers */
 };
 
 /* How the blocks share a product. */
 struct blocks_plan {
-    uint32_t n_chunks, n_segments, segment_chunks; /* of a row; of a segment */
-    uint32_t group_warps, n_groups, group_shift;   /* warps of a group, a power of two and its logarithm; groups */
-    uint32_t n_slots, row_stride;
-    uint32_t x_at, steps_at, sums_at, partial_at; /* in shared memory, behind the ring */
-    uint32_t block_pairs, more_pairs;             /* pairs of a block; the first more_pairs blocks have one more */
-    uint32_t n_runs, run_ends[KG_STEP_MATRICES];  /* of pairs whose rows have one format: q, k, v; or all */
-    bool on_copies;                               /* segments begin where copies may */
+    uint32_t block_pairs, more_pairs;       /* pairs of a block; the first more_pairs blocks have one more */
+    uint32_t n_slots, n_groups, row_stride; /* n_groups: of warps */
+    row_map rows;
+    uint32_t n_segments, segment_bytes[KG_STEP_MATRICES]; /* of a row */
+    uint32_t n_runs, run_ends[KG_STEP_MATRICES];          /* of pairs whose rows have one format: q, k, v; or all */
+    uint32_t n_chunks, segment_chunks;                    /* of a row; of a segment */
+    uint32_t group_warps, group_shift;                    /* warps of a group, a power of two and its logarithm */
+    uint32_t x_at, steps_at, sums_at, partial_at;         /* in shared memory, behind the ring */
+    bool on_copies;                                       /* segments begin where copies may */
     uint32_t n_blocks, shared_bytes;
-    uint32_t row_bytes[KG_STEP_MATRICES];
 };
 
 struct blocks_params : blocks_plan {
@@ -61,9 +63,13 @@ struct slot_state {
     uint8_t begins[TILE_ROWS]; /* where a row's segment begins in its place */
 };
 
+constexpr enum kg_dtype MIXED = KG_DTYPE_COUNT; /* q, k and v of several formats */
+
 /* What depends on the form, by run(constant). The loop over tiles does not: it is the same code in all launches of a
  * token, which the instruction caches then have. */
-template <typename Run> static __device__ __forceinline__ void with_form(enum kg_step_form form, const Run &run) {
+template <enum kg_dtype D, typename Run>
+static __device__ __forceinline__ void with_form(enum kg_step_form form, const Run &run) {
+    if constexpr (D == MIXED) return run(std::integral_constant<enum kg_step_form, KG_STEP_QKV>());
     switch (form) {
     case KG_STEP_QKV: run(std::integral_constant<enum kg_step_form, KG_STEP_QKV>()); break;
     case KG_STEP_RESIDUAL: run(std::integral_constant<enum kg_step_form, KG_STEP_RESIDUAL>()); break;
@@ -98,42 +104,73 @@ struct ring_place {
     }
 };
 
-/* The producer warp: lane r copies row r of each tile. Until x is there, copies into at most EARLY_SLOTS slots are in
- * flight: loads of x, and those of launches that still run, would wait behind more. */
-template <enum kg_step_form F>
+/* Until x is there, copies into one slot a group are in flight at most: loads of x, and those of launches that still
+ * run, would wait behind more. slot: the one that has to be there before another copy. */
+static __device__ __forceinline__ void await_early_slot(const slot_state &slot, const volatile bool *has_x) {
+    while (!*has_x && !kg_mbarrier_test(kg_shared_address(&slot.full), 0)) {}
+}
+
+/* A copy of a row's segment: from where, where it begins there, and its bytes. */
+struct row_copy {
+    const uint8_t *from;
+    uint32_t before, n_bytes;
+};
+
+static __device__ __forceinline__ row_copy copy_of(const uint8_t *start, uint32_t n_bytes) {
+    const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
+    return { start - before, before, (before + n_bytes + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES };
+}
+
+/* Pairs of the tile that begins at `first`: tiles end where runs do. */
+template <enum kg_dtype D>
+static __device__ __forceinline__ uint32_t tile_pairs_from(const blocks_params &p, uint32_t first, uint32_t end) {
+    if constexpr (D == MIXED)
+        end = min(end, first < p.run_ends[0] ? p.run_ends[0] : first < p.run_ends[1] ? p.run_ends[1] : end);
+    return min(end - first, (uint32_t)TILE_PAIRS);
+}
+
+/* The first item, a row a consumer warp, none of which has anything else to do yet: all rows at once. */
+template <enum kg_dtype D>
+static __device__ __forceinline__ void copy_first(const blocks_params &p, const pair_range &block, unsigned char *ring,
+                                                  const slot_state &slot) {
+    static_assert(warps::CONSUMERS == TILE_ROWS, "a warp has a row");
+    const uint32_t warp = threadIdx.x / WARP, i = warp % TILE_PAIRS;
+    if (i >= tile_pairs_from<D>(p, block.begin, block.end) || threadIdx.x % WARP != 0) return;
+    const row_place row = row_place_of(p.rows, block.begin + i, warp / TILE_PAIRS);
+    const row_copy copy = copy_of(row.at, min(p.segment_bytes[row.source], p.rows.sources[row.source].row_bytes));
+    kg_bulk_copy(kg_shared_address(ring + warp * p.row_stride), copy.from, copy.n_bytes, kg_shared_address(&slot.full),
+                 kg_policy_evict_first());
+}
+
+/* The producer warp: lane r copies row r of each tile, of further items than the first. */
+template <enum kg_dtype D>
 static __device__ __forceinline__ void produce(const blocks_params &p, unsigned char *ring, slot_state *slots,
                                                const volatile bool *has_x) {
     const pair_range block = pairs_of_block(p);
     const uint64_t policy = kg_policy_evict_first();
-    const uint32_t lane = threadIdx.x % WARP, i = lane % TILE_PAIRS, which = lane / TILE_PAIRS;
+    const uint32_t lane = threadIdx.x % WARP, i = lane % TILE_PAIRS;
     ring_place at = { 0, 0, 0 };
-    for (uint32_t run = 0; run < p.n_runs; run++) {
-        const pair_range pairs = pairs_of_run(p, block, run);
-        for (uint32_t first = pairs.begin; first < pairs.end; first += TILE_PAIRS) {
-            const uint32_t n_pairs = min(pairs.end - first, (uint32_t)TILE_PAIRS);
-            const bool copies = lane < TILE_ROWS && i < n_pairs;
-            const uint2 row = row_of<F>(p.m, first + min(i, n_pairs - 1), which % 2);
-            const uint32_t row_bytes = p.row_bytes[row.x];
-            const uint32_t segment_bytes = p.segment_chunks * chunk_bytes(p.m.matrix[row.x].dtype);
-            const uint8_t *from = p.m.matrix[row.x].weight + (size_t)row.y * row_bytes;
-            for (uint32_t segment = 0; segment < p.n_segments; segment++, at.advance(p.n_slots)) {
-                slot_state &slot = slots[at.slot];
-                const uint8_t *start = from + segment * segment_bytes;
-                const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
-                const uint32_t wanted = before + min(segment_bytes, row_bytes - segment * segment_bytes);
-                const uint32_t n_bytes = copies ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
-                const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
-                if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
-                else if (at.item >= EARLY_SLOTS && !*has_x)
-                    kg_mbarrier_poll(kg_shared_address(&slots[at.item - EARLY_SLOTS].full), 0);
-                if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)before;
-                __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
-                if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
-                __syncwarp(); /* bytes are expected before they come */
-                if (copies)
-                    kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + lane) * p.row_stride), start - before,
-                                 n_bytes, kg_shared_address(&slot.full), policy);
-            }
+    for (uint32_t first = block.begin, n_pairs; first < block.end; first += n_pairs) {
+        n_pairs = tile_pairs_from<D>(p, first, block.end);
+        const bool copies = lane < TILE_ROWS && i < n_pairs;
+        const row_place row = row_place_of(p.rows, first + min(i, n_pairs - 1), lane / TILE_PAIRS % 2);
+        const uint32_t segment_bytes = p.segment_bytes[row.source];
+        uint32_t left = p.rows.sources[row.source].row_bytes;
+        const uint8_t *start = row.at;
+        for (uint32_t segment = 0; segment < p.n_segments; segment++, at.advance(p.n_slots)) {
+            slot_state &slot = slots[at.slot];
+            const row_copy copy = copy_of(start, min(segment_bytes, left));
+            const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, copies ? copy.n_bytes : 0);
+            if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
+            else if (at.item >= p.n_groups) await_early_slot(slots[at.item - p.n_groups], has_x);
+            if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)copy.before;
+            __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
+            if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
+            __syncwarp(); /* bytes are expected before they come */
+            if (copies && at.item > 0)
+                kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + lane) * p.row_stride), copy.from,
+                             copy.n_bytes, kg_shared_address(&slot.full), policy);
+            start += segment_bytes, left -= segment_bytes;
         }
     }
 }
@@ -211,8 +248,7 @@ static __device__ __forceinline__ void multiply_run(const blocks_params &p, cons
     }
 }
 
-/* Rows of format D, or, if it is MIXED, a run after another by its format. */
-constexpr enum kg_dtype MIXED = KG_DTYPE_COUNT;
+/* Rows of format D, or a run after another by its format. */
 template <enum kg_dtype D>
 static __device__ __forceinline__ void multiply(const blocks_params &p, const consumer &c, const unsigned char *ring,
                                                 slot_state *slots, const operand &x, const pair_range &block) {
@@ -248,29 +284,35 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     const uint32_t warp = threadIdx.x / WARP;
     float *partial = reinterpret_cast<float *>(memory + p.partial_at);
     kg_dependents_start();
+    const pair_range block = pairs_of_block(p);
+    if (threadIdx.x == 0) {
+        kg_mbarrier_init(kg_shared_address(&slots[0].full), 1);
+        kg_mbarrier_init_fence();
+    }
     if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
         for (uint32_t slot = threadIdx.x % WARP; slot < p.n_slots; slot += WARP) {
-            kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
+            if (slot > 0) kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
             kg_mbarrier_init(kg_shared_address(&slots[slot].empty), p.group_warps);
         }
         has_x = false;
         kg_mbarrier_init_fence();
         kg_barrier_arrive(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP);
-        __syncwarp(); /* mbarriers are initialised */
-        with_form(p.m.form, [&](auto form) { produce<form.value>(p, memory, slots, &has_x); });
+        kg_barrier_sync(START_BARRIER, warps::CONSUMER_THREADS + WARP); /* mbarriers are initialised */
+        produce<D>(p, memory, slots, &has_x);
         return;
     }
-    const pair_range block = pairs_of_block(p);
     if (warp == warps::EPILOGUE) {
         const auto unit_of_sums = [&] {
             kg_barrier_sync(SQUARES_BARRIER, warps::CONSUMER_THREADS + WARP); /* sums of squares are visible */
             return unit = inverse_rms_of<warps>(p.m, squares);
         };
-        with_form(p.m.form, [&](auto form) {
+        with_form<D>(p.m.form, [&](auto form) {
             run_epilogue<warps, form.value>(p.m, partial, warps::CONSUMERS, block.begin, block.end, unit_of_sums);
         });
         return;
     }
+    kg_barrier_sync(START_BARRIER, warps::CONSUMER_THREADS + WARP); /* the first mbarrier is initialised */
+    copy_first<D>(p, block, memory, slots[0]);
     const operand_room x = { memory + p.x_at, reinterpret_cast<float *>(memory + p.steps_at),
                              reinterpret_cast<float *>(memory + p.sums_at) };
     const consumer c = consumer_of(p, partial);
@@ -280,7 +322,7 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     if (threadIdx.x == 0) has_x = true;
     multiply<D>(p, c, memory, slots, { x.digits, x.steps, x.sums }, block);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums, and their unit, are visible */
-    with_form(p.m.form, [&](auto form) {
+    with_form<D>(p.m.form, [&](auto form) {
         finish_pairs<warps, form.value>(p.m, partial, warps::CONSUMERS, block.begin, block.end,
                                         block.begin + WARP + threadIdx.x, warps::CONSUMER_THREADS, unit);
     });
@@ -294,6 +336,8 @@ static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *
         segment_bytes = std::max(segment_bytes, segment_chunks * chunk_bytes(m->matrix[i].dtype));
     const uint32_t place = segment_bytes + 2 * (COPY_BYTES - 2); /* what is copied before and behind it */
     plan->segment_chunks = segment_chunks;
+    for (int i = 0; i < KG_STEP_MATRICES; i++)
+        plan->segment_bytes[i] = segment_chunks * chunk_bytes(m->matrix[m->form == KG_STEP_QKV ? i : 0].dtype);
     plan->n_segments = (plan->n_chunks + segment_chunks - 1) / segment_chunks;
     plan->group_warps = std::min<uint32_t>(segment_chunks, warps::CONSUMERS);
     plan->n_groups = warps::CONSUMERS / plan->group_warps;
@@ -321,12 +365,28 @@ static uint32_t slots_for_rows(struct blocks_plan *plan, const struct kg_step_ma
     return 0;
 }
 
+static uint32_t row_bytes_of(const struct kg_step_matrix *m, int i) {
+    return m->n_in / STEP_COLS * chunk_bytes(m->matrix[i].dtype) / CHUNK_STEPS;
+}
+
+static row_map map_of(const struct kg_step_matrix *m) {
+    static_assert((int)ROW_SOURCES == (int)KG_STEP_MATRICES, "q, k and v");
+    const struct kg_step_heads *h = &m->heads;
+    const uint8_t *const weights[] = { m->matrix[0].weight, m->matrix[1].weight, m->matrix[2].weight };
+    const uint32_t row_bytes[] = { row_bytes_of(m, 0), row_bytes_of(m, 1), row_bytes_of(m, 2) };
+    if (m->form == KG_STEP_GATED || m->form == KG_STEP_GELU)
+        return map_of_two(weights[0], weights[1], row_bytes[0], m->n_pairs);
+    const bool has_heads = m->form == KG_STEP_QKV && h->head_dim > 0; /* not where only the fit is asked for */
+    if (!has_heads) return map_of_neighbours(weights[0], row_bytes[0], m->n_pairs);
+    return map_of_heads(weights, row_bytes, h->n_heads, h->n_kv_heads, h->head_dim, h->half ? h->n_rot / 2 : 0);
+}
+
 /* Whether all segments begin where copies may. */
 static bool lie_on_copies(const struct blocks_plan *plan, const struct kg_step_matrix *m) {
     bool all = true;
     for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
         all &= reinterpret_cast<uintptr_t>(m->matrix[i].weight) % COPY_BYTES == 0 &&
-               plan->row_bytes[i] % COPY_BYTES == 0 &&
+               row_bytes_of(m, i) % COPY_BYTES == 0 &&
                plan->segment_chunks * chunk_bytes(m->matrix[i].dtype) % COPY_BYTES == 0;
     return all;
 }
@@ -355,8 +415,7 @@ static struct blocks_plan plan_of(const struct kg_cuda_backend *cuda, const stru
     plan.block_pairs = m->n_pairs / plan.n_blocks;
     plan.more_pairs = m->n_pairs % plan.n_blocks;
     plan.n_chunks = (m->n_in + CHUNK_COLS - 1) / CHUNK_COLS;
-    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
-        plan.row_bytes[i] = m->n_in / STEP_COLS * chunk_bytes(m->matrix[i].dtype) / CHUNK_STEPS;
+    plan.rows = map_of(m);
     const uint32_t pairs = plan.block_pairs + (plan.more_pairs > 0);
     const uint32_t x_bytes = plan.n_chunks * X_CHUNK_BYTES,
                    steps_bytes = plan.n_chunks * CHUNK_STEPS * (uint32_t)sizeof(float),

@@ -71,24 +71,24 @@ libkigosuite_a_SOURCES += \
 
 # Headers of kernels that run on the host, compiled as C++; nothing of them needs CUDA or the C++ library.
 libkigosuite_a_SOURCES += suites/support/block_codes_problem.c suites/support/block_codes_problem.h \
-	suites/support/block_codes_warp.h
-EXTRA_DIST += suites/support/block_codes_warp.cu suites/support/host_warp.cuh
+	suites/support/block_codes_warp.h suites/support/row_map_host.h
+EXTRA_DIST += suites/support/block_codes_warp.cu suites/support/row_map_host.cu suites/support/host_warp.cuh
 if WITH_CXX
-host_warp_objects = suites/support/block_codes_warp.o
+host_warp_objects = suites/support/block_codes_warp.o suites/support/row_map_host.o
 libkigosuite_a_LIBADD = $(host_warp_objects)
 libkigosuite_a_DEPENDENCIES = $(host_warp_objects)
 CLEANFILES += $(host_warp_objects) $(host_warp_objects:=.d)
-$(host_warp_objects): suites/support/block_codes_warp.cu
+$(host_warp_objects): %.o: %.cu
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CXX) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) -x c++ -std=c++17 \
 		$(CXX_WARNING_FLAGS) -Wno-unknown-pragmas $(SANITIZER_FLAGS) $(CXXFLAGS) -ffp-contract=off -fno-strict-aliasing \
-		-fno-exceptions -fno-rtti -MD -MP -MF $@.d -c -o $@ $(srcdir)/suites/support/block_codes_warp.cu
+		-fno-exceptions -fno-rtti -MD -MP -MF $@.d -c -o $@ $<
 AM_V_CXX = $(am__v_CXX_@AM_V@)
 am__v_CXX_ = $(am__v_CXX_@AM_DEFAULT_V@)
 am__v_CXX_0 = @echo "  CXX     " $@;
 am__v_CXX_1 =
 -include $(host_warp_objects:=.d)
 else
-libkigosuite_a_SOURCES += suites/support/block_codes_none.c
+libkigosuite_a_SOURCES += suites/support/block_codes_none.c suites/support/row_map_none.c
 endif
 
 # A libnvidia-ml that the cases load instead of the driver's.

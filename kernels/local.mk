@@ -33,7 +33,7 @@ cuda_headers = \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
 	kernels/decode/block_codes.cuh kernels/decode/digits.cuh kernels/decode/matrix.cuh \
-	kernels/decode/operand.cuh kernels/decode/fusions.h \
+	kernels/decode/operand.cuh kernels/decode/row_map.cuh kernels/decode/fusions.h \
 	kernels/decode/launches.h kernels/decode/lower.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \

@@ -19,9 +19,6 @@ enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const str
 uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t group, uint32_t head_dim);
 /* The kernels of one row. The first that does not refuse, with a reason, is taken: by shapes, types, context and
  * window, and in a step by its most keys: few, or the context's. few_keys is of steps alone. */
-enum { KG_ATTENTION_FEW = 1024 }; /* keys */
-/* Keys up to which a step of a longer context takes few_keys: measured in whole steps (docs/decode.md). */
-uint32_t kg_attention_few_of_step(const struct kg_attention_args *args);
 enum { KG_ATTENTION_FEW_KEYS, KG_ATTENTION_SPLIT, KG_ATTENTION_CUDA_CORES, KG_ATTENTION_KERNELS };
 struct kg_attention_kernel {
     const char *name;
@@ -29,7 +26,8 @@ struct kg_attention_kernel {
 };
 extern const struct kg_attention_kernel kg_attention_kernels[KG_ATTENTION_KERNELS];
 
-/* few_keys.cu */
+/* few_keys.cu. Few are the keys up to which it is the faster kernel in a whole step (docs/decode.md). */
+uint32_t kg_attention_few(const struct kg_attention_args *args);
 const char *kg_attention_few_keys_refuses(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args);
 enum kg_status kg_attention_few_keys(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
                                      struct kg_error *err);

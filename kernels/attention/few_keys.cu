@@ -1,4 +1,4 @@
-/* Attention of a decode step over few keys: heads of 64, 96 or 128, a float16 cache, at most 1024 keys.
+/* Attention of a decode step over few keys (kg_attention_few): heads of 64, 96 or 128, a float16 cache.
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
@@ -221,18 +221,18 @@ static __global__ void __launch_bounds__(THREADS, 2) attention_few_keys_kernel(c
     merge_splits(p, results, first_head + rank);
 }
 
+uint32_t kg_attention_few(const struct kg_attention_args *a) {
+    const uint32_t group = a->n_heads / a->n_kv_heads;
+    return group > 1 && group < HEADS ? 384 : 256;
+}
+
 const char *kg_attention_few_keys_refuses(const struct kg_cuda_backend *cuda, const struct kg_attention_args *a) {
     if (cuda->compute_capability < 90) return "compute capability below 9.0";
     if (a->kv != KG_PRECISION_F16 || (a->head_dim != 64 && a->head_dim != 96 && a->head_dim != 128))
         return "the kernel has an f16 KV cache, heads of 64, 96 and 128";
-    const uint64_t n_keys = cuda->step ? std::min<uint64_t>(a->n_ctx, cuda->step_keys) : a->n_ctx;
-    const bool few = n_keys <= KG_ATTENTION_FEW || (a->window > 0 && a->window <= KG_ATTENTION_FEW);
-    return few ? NULL : "context and window are more than 1024 keys, which are its most";
-}
-
-uint32_t kg_attention_few_of_step(const struct kg_attention_args *a) {
-    const uint32_t group = a->n_heads / a->n_kv_heads;
-    return group > 1 && group < HEADS ? 384 : 256;
+    const uint64_t n_keys = cuda->step ? std::min<uint64_t>(a->n_ctx, cuda->step_keys) : a->n_ctx,
+                   n_seen = a->window > 0 ? std::min<uint64_t>(n_keys, a->window) : n_keys;
+    return n_seen <= kg_attention_few(a) ? NULL : "context and window are more than the 256 or 384 keys that it takes";
 }
 
 /* By D. */

@@ -168,7 +168,7 @@ static const char *attention_of(const struct kg_cuda_backend *cuda, struct kg_lo
 static void find_few(const struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_lowered_step *step) {
     if (!step->attention) return;
     struct kg_attention_args args = attention_among(l->plan->nodes, step->first, step->n)->args.attention;
-    const uint32_t few = l->few_keys > 0 ? l->few_keys : kg_attention_few_of_step(&args);
+    const uint32_t few = l->few_keys > 0 ? l->few_keys : kg_attention_few(&args);
     args.n_ctx = std::min<uint64_t>(args.n_ctx, few);
     const struct kg_attention_kernel *k = kg_attention_kernels;
     while (k->refuses(cuda, &args)) k++;

@@ -16,11 +16,11 @@ struct shape {
     const char *kernel; /* in float16, on GPUs of compute capability 9.0; float32 has cuda_cores */
 };
 static const struct shape SHAPES[] = {
-    { "qwen", 14, 2, 64, 0, 1024, 128, false, "few_keys" },
-    { "qwen", 14, 2, 64, 0, 1024, 512, false, "few_keys" },
-    { "qwen", 14, 2, 64, 0, 1024, 1000, false, "few_keys" },
-    { "gpt_oss", 64, 8, 64, 0, 1024, 128, true, "few_keys" },
-    { "gpt_oss", 64, 8, 64, 0, 1024, 1000, true, "few_keys" },
+    { "qwen", 14, 2, 64, 0, 1024, 128, false, "few_keys, split" },
+    { "qwen", 14, 2, 64, 0, 1024, 512, false, "few_keys, split" },
+    { "qwen", 14, 2, 64, 0, 1024, 1000, false, "few_keys, split" },
+    { "gpt_oss", 64, 8, 64, 0, 1024, 128, true, "few_keys, split" },
+    { "gpt_oss", 64, 8, 64, 0, 1024, 1000, true, "few_keys, split" },
     { "qwen", 14, 2, 64, 0, 4096, 128, false, "few_keys, split" },
     { "qwen", 14, 2, 64, 0, 4096, 512, false, "few_keys, split" },
     { "qwen", 14, 2, 64, 0, 4096, 2048, false, "few_keys, split" },

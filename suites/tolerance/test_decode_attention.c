@@ -22,7 +22,9 @@ static const struct kg_loops_mode MODES[] = {
 
 /* One block, more than one, more than a cluster, more than one cluster; few keys, the most of them, and more. A context
  * has some positions more than the most keys. */
-static const uint32_t LENGTHS[] = { 1, 127, 128, 129, 256, 257, 384, 385, 1000, 1024, 1025, 2048, 8192, 32768 };
+static const uint32_t LENGTHS[] = {
+    1, 127, 128, 129, 253, 256, 257, 381, 384, 385, 1000, 1024, 1025, 2048, 8192, 32768
+};
 enum { N_LENGTHS = KG_COUNT_OF(LENGTHS), HIDDEN = 64 };
 
 struct step_shape {
@@ -37,10 +39,12 @@ static const struct step_shape SHAPES[] = {
     { 64, 8, 64, 128, 32768, true, false, "few_keys" }, { 64, 8, 64, 128, 2048, true, true, "few_keys" },
     { 32, 8, 128, 0, 32768, false, false, BY_KEYS },    { 4, 1, 256, 0, 8192, false, true, "cuda_cores" },
     { 5, 1, 80, 0, 32768, false, true, "split" },       { 34, 2, 128, 0, 2048, true, false, BY_KEYS },
-    { 64, 8, 64, 0, 1000, true, true, "few_keys" },     { 14, 2, 64, 96, 1000, false, true, "few_keys" },
-    { 9, 1, 64, 0, 1000, true, false, "few_keys" },     { 12, 12, 64, 0, 1000, false, true, "few_keys" },
-    { 32, 8, 128, 0, 1000, false, true, "few_keys" },   { 32, 32, 96, 0, 1000, false, true, "few_keys" },
-    { 6, 2, 96, 96, 1000, true, true, "few_keys" },     { 34, 2, 128, 0, 1000, true, true, "few_keys" },
+    { 64, 8, 64, 0, 1000, true, true, BY_KEYS },        { 14, 2, 64, 96, 1000, false, true, "few_keys" },
+    { 9, 1, 64, 0, 1000, true, false, BY_KEYS },        { 12, 12, 64, 0, 1000, false, true, BY_KEYS },
+    { 32, 8, 128, 0, 1000, false, true, BY_KEYS },      { 32, 32, 96, 0, 1000, false, true, BY_KEYS },
+    { 64, 8, 64, 0, 253, true, true, "few_keys" },      { 32, 8, 128, 0, 381, false, true, "few_keys" },
+    { 12, 12, 64, 0, 253, false, true, "few_keys" },    { 12, 12, 64, 300, 1000, true, true, BY_KEYS },
+    { 6, 2, 96, 96, 1000, true, true, "few_keys" },     { 34, 2, 128, 0, 1000, true, true, BY_KEYS },
 };
 
 /* few_keys has any activations beside a float16 cache, split float16 alone. */

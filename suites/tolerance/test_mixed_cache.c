@@ -65,7 +65,8 @@ static enum kg_status kv_write_rounded(struct kg_backend *backend, const struct 
     return status;
 }
 
-/* Logits of the rows by prefill and steps, (N_IDS, N_VOCAB); ops: in place of the back end's table, or NULL. */
+/* Logits of the rows by prefill and steps, (N_IDS, N_VOCAB); ops: in place of the back end's table, or NULL; attention:
+ * the kernel of the steps' positions. */
 static void evaluate(const char *path, const char *backend, const struct kg_backend_ops *ops, enum kg_precision kv,
                      float *logits, const char **attention) {
     const struct kg_session_options options = { 1024, KG_PRECISION_F32, kv };
@@ -77,8 +78,10 @@ static void evaluate(const char *path, const char *backend, const struct kg_back
     kg_step_engine_open(&engine, path, backend, ops);
     kg_must(kg_session_create(engine.model, &options, &session, &err), &err);
     *attention = NULL;
-    for (uint32_t i = 0; session->lowered && i < session->lowered->n_steps; i++)
-        if (session->lowered->steps[i].attention) *attention = session->lowered->steps[i].attention;
+    for (uint32_t i = 0; session->lowered && i < session->lowered->n_steps; i++) {
+        const struct kg_lowered_step *step = &session->lowered->steps[i];
+        if (step->attention) *attention = N_IDS <= step->few_keys ? step->attention_of_few : step->attention;
+    }
     kg_step_prefill(session, ids, N_IDS - N_STEPS, N_VOCAB, logits);
     kg_step_decode(session, ids + N_IDS - N_STEPS, N_STEPS, N_VOCAB, logits + (N_IDS - N_STEPS) * N_VOCAB);
     kg_session_free(session);

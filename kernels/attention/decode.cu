@@ -2,7 +2,7 @@
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q, y (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). Few keys of heads of 64 have few_keys.cu; float16
+ * q, y (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). Few keys of a step run few_keys.cu; float16
  * throughout and heads of at most 128 run on tensor cores (sdpa/split.cu); the rest here, in float32 on the CUDA cores.
  * Splits of the keys, clusters and the merge of partial results are the same (sdpa/split.cuh, sdpa/partial.cuh).
  *

@@ -2,9 +2,9 @@
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q, y (n_heads, D), k and v (n_kv_heads, n_ctx, D). The blocks are small and need little shared memory, so that those
- * of the next launch start beside them and stream weights meanwhile (ptx/dependent.cuh). More keys are faster on tensor
- * cores (sdpa/split.cu), whose blocks fill a multiprocessor.
+ * q, y (n_heads, D), k and v (n_kv_heads, n_ctx, D). The blocks are few: on multiprocessors without one, those of the
+ * next launch start and stream weights meanwhile (ptx/dependent.cuh). More keys are faster on tensor cores
+ * (sdpa/split.cu).
  *
  * Numerics: float32 with the full-precision expf. Orders depend on shapes and the number of keys only.
  *

@@ -132,15 +132,6 @@ static void expect_all_judged(struct kg_record *rec, const struct kg_records *re
     kg_record_metric(rec, "judged", "count", (double)n);
 }
 
-/* Groups of a run whose limit has come nearer since, and an empty row. The commit of a newer check takes rows out. */
-static const struct mended { const char *run, *comparisons; } MENDED[] = { { NULL, NULL } };
-
-static bool is_mended(const char *run, const char *comparisons) {
-    for (const struct mended *m = MENDED; m->run; m++)
-        if (strcmp(m->run, run) == 0 && strcmp(m->comparisons, comparisons) == 0) return true;
-    return false;
-}
-
 static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     struct kg_bundle_findings findings = { NULL, 0 };
     struct kg_buffer text = KG_BUFFER_INIT;
@@ -161,7 +152,6 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
             n_with_reason++;
             continue;
         }
-        if (is_mended(strrchr(dir, '/') + 1, kg_json_text(group, "comparisons"))) continue;
         kg_buffer_printf(&text, "\n%s: nearest is %.3g of %.3g (%s)", kg_json_text(group, "comparisons"),
                          kg_json_number(group, "error", 0), kg_json_number(group, "limit", 0),
                          kg_json_text(group, "why"));

@@ -9,10 +9,10 @@
  * of multiprocessors only.
  *
  * Map: one block a multiprocessor; each has a range of pairs. A tile is up to 8 pairs: rows g and g + 8 of the tensor
- * core's 16. A segment is 256 columns (a chunk, block_codes.cuh) for each of a group's warps. The producer warp copies
- * a tile's segments, one a slot of the ring; groups of warps take them round robin. Of the first segment each consumer
- * warp copies a row. None of these copies waits for the launch before (ptx/dependent.cuh), so weights arrive while that
- * one ends.
+ * core's 16. A segment is 256 columns (a chunk, block_codes.cuh) for each of a group's warps. Producer warps copy a
+ * tile's segments, one a slot of the ring, each its part of the rows: a copy takes a warp some 65 cycles, 16 of them by
+ * one warp as long as memory takes for their bytes. Groups of warps take the slots round robin. No copy waits for the
+ * launch before (ptx/dependent.cuh), so weights arrive while that one ends.
  *
  * A copy begins at the 16 bytes that a row's segment begins in, and ends where its last do: a matrix of whole 16 bytes.
  */
@@ -26,18 +26,19 @@ KG_PRELOADED(decode_blocks, KG_NEXT_TOKENS)
 using namespace kg_step_product;
 using namespace kg_block_codes;
 
-using warps = block_warps<16>;
+using warps = block_warps<16, 4>;
 
 enum {
     TILE_PAIRS = 8,
     TILE_ROWS = 2 * TILE_PAIRS,
+    PRODUCER_ROWS = TILE_ROWS / warps::PRODUCERS, /* of a tile: those that a producer warp copies */
+    SEGMENT_CHUNKS = 8,
+    SHORT_SEGMENT_CHUNKS = 4, /* for rows of no more: longer segments would leave half of the warps idle */
     COPY_BYTES = 16,
     CONFLICT_FREE = 128, /* rows lie 16 bytes past a multiple of it apart */
     MAX_SLOTS = 32,
     MAX_BLOCK_PAIRS = 640,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
-    WANTED_SLOTS = 3,
-    LONG_COPY = 2048, /* bytes; those of 1 KB are issued slower than memory delivers */
 };
 
 /* How the blocks share a product. */
@@ -129,31 +130,20 @@ static __device__ __forceinline__ uint32_t tile_pairs_from(const blocks_params &
     return min(end - first, (uint32_t)TILE_PAIRS);
 }
 
-/* The first item, a row a consumer warp, none of which has anything else to do yet: all rows at once. */
-template <enum kg_dtype D>
-static __device__ __forceinline__ void copy_first(const blocks_params &p, const pair_range &block, unsigned char *ring,
-                                                  const slot_state &slot) {
-    static_assert(warps::CONSUMERS == TILE_ROWS, "a warp has a row");
-    const uint32_t warp = threadIdx.x / WARP, i = warp % TILE_PAIRS;
-    if (i >= tile_pairs_from<D>(p, block.begin, block.end) || threadIdx.x % WARP != 0) return;
-    const row_place row = row_place_of(p.rows, block.begin + i, warp / TILE_PAIRS);
-    const row_copy copy = copy_of(row.at, min(p.segment_bytes[row.source], p.rows.sources[row.source].row_bytes));
-    kg_bulk_copy(kg_shared_address(ring + warp * p.row_stride), copy.from, copy.n_bytes, kg_shared_address(&slot.full),
-                 kg_policy_evict_first());
-}
-
-/* The producer warp: lane r copies row r of each tile, of further items than the first. */
+/* A producer warp: lane r copies the warp's row r of each tile. */
 template <enum kg_dtype D>
 static __device__ __forceinline__ void produce(const blocks_params &p, unsigned char *ring, slot_state *slots,
                                                const volatile bool *has_x) {
     const pair_range block = pairs_of_block(p);
     const uint64_t policy = kg_policy_evict_first();
-    const uint32_t lane = threadIdx.x % WARP, i = lane % TILE_PAIRS;
+    const uint32_t lane = threadIdx.x % WARP,
+                   tile_row = (threadIdx.x / WARP - warps::PRODUCER) * PRODUCER_ROWS + lane % PRODUCER_ROWS,
+                   i = tile_row % TILE_PAIRS;
     ring_place at = { 0, 0, 0 };
     for (uint32_t first = block.begin, n_pairs; first < block.end; first += n_pairs) {
         n_pairs = tile_pairs_from<D>(p, first, block.end);
-        const bool copies = lane < TILE_ROWS && i < n_pairs;
-        const row_place row = row_place_of(p.rows, first + min(i, n_pairs - 1), lane / TILE_PAIRS % 2);
+        const bool copies = lane < PRODUCER_ROWS && i < n_pairs;
+        const row_place row = row_place_of(p.rows, first + min(i, n_pairs - 1), tile_row / TILE_PAIRS);
         const uint32_t segment_bytes = p.segment_bytes[row.source];
         uint32_t left = p.rows.sources[row.source].row_bytes;
         const uint8_t *start = row.at;
@@ -163,12 +153,12 @@ static __device__ __forceinline__ void produce(const blocks_params &p, unsigned 
             const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, copies ? copy.n_bytes : 0);
             if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
             else if (at.item >= p.n_groups) await_early_slot(slots[at.item - p.n_groups], has_x);
-            if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)copy.before;
+            if (lane < PRODUCER_ROWS) slot.begins[tile_row] = (uint8_t)copy.before;
             __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
             if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
             __syncwarp(); /* bytes are expected before they come */
-            if (copies && at.item > 0)
-                kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + lane) * p.row_stride), copy.from,
+            if (copies)
+                kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + tile_row) * p.row_stride), copy.from,
                              copy.n_bytes, kg_shared_address(&slot.full), policy);
             start += segment_bytes, left -= segment_bytes;
         }
@@ -285,23 +275,16 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     float *partial = reinterpret_cast<float *>(memory + p.partial_at);
     kg_dependents_start();
     const pair_range block = pairs_of_block(p);
-    if (threadIdx.x == 0) {
-        kg_mbarrier_init(kg_shared_address(&slots[0].full), 1);
-        kg_mbarrier_init_fence();
-    }
-    if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
-        for (uint32_t slot = threadIdx.x % WARP; slot < p.n_slots; slot += WARP) {
-            if (slot > 0) kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
-            kg_mbarrier_init(kg_shared_address(&slots[slot].empty), p.group_warps);
-        }
+    if (warp >= warps::PRODUCER) { /* no dependency wait: weights are constant */
         has_x = false;
-        kg_mbarrier_init_fence();
-        kg_barrier_arrive(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP);
-        kg_barrier_sync(START_BARRIER, warps::CONSUMER_THREADS + WARP); /* mbarriers are initialised */
+        kg_mbarrier_init_all(p.n_slots, warp - warps::PRODUCER, warps::PRODUCERS, [&](uint32_t slot) {
+            kg_mbarrier_init(kg_shared_address(&slots[slot].full), warps::PRODUCERS);
+            kg_mbarrier_init(kg_shared_address(&slots[slot].empty), p.group_warps);
+        });
+        kg_barrier_arrive(OPERAND_BARRIER, warps::CONSUMER_THREADS + warps::PRODUCER_THREADS);
+        kg_barrier_sync(START_BARRIER, warps::PRODUCER_THREADS); /* mbarriers are initialised */
         produce<D>(p, memory, slots, &has_x);
-        return;
-    }
-    if (warp == warps::EPILOGUE) {
+        if (warp != warps::EPILOGUE) return;
         const auto unit_of_sums = [&] {
             kg_barrier_sync(SQUARES_BARRIER, warps::CONSUMER_THREADS + WARP); /* sums of squares are visible */
             return unit = inverse_rms_of<warps>(p.m, squares);
@@ -311,14 +294,13 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
         });
         return;
     }
-    kg_barrier_sync(START_BARRIER, warps::CONSUMER_THREADS + WARP); /* the first mbarrier is initialised */
-    copy_first<D>(p, block, memory, slots[0]);
     const operand_room x = { memory + p.x_at, reinterpret_cast<float *>(memory + p.steps_at),
                              reinterpret_cast<float *>(memory + p.sums_at) };
     const consumer c = consumer_of(p, partial);
     make_operand(p, x, squares);
     kg_barrier_arrive(SQUARES_BARRIER, warps::CONSUMER_THREADS + WARP);
-    kg_barrier_sync(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP); /* x is visible; mbarriers are initialised */
+    /* x is visible; mbarriers are initialised */
+    kg_barrier_sync(OPERAND_BARRIER, warps::CONSUMER_THREADS + warps::PRODUCER_THREADS);
     if (threadIdx.x == 0) has_x = true;
     multiply<D>(p, c, memory, slots, { x.digits, x.steps, x.sums }, block);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums, and their unit, are visible */
@@ -328,9 +310,9 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     });
 }
 
-/* Slots of the ring with segments of so many chunks. */
-static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t segment_chunks,
-                         uint32_t most_bytes) {
+/* Slots of a ring of most_bytes. */
+static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t most_bytes) {
+    const uint32_t segment_chunks = plan->n_chunks > SHORT_SEGMENT_CHUNKS ? SEGMENT_CHUNKS : SHORT_SEGMENT_CHUNKS;
     uint32_t segment_bytes = 0;
     for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
         segment_bytes = std::max(segment_bytes, segment_chunks * chunk_bytes(m->matrix[i].dtype));
@@ -339,30 +321,12 @@ static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *
     for (int i = 0; i < KG_STEP_MATRICES; i++)
         plan->segment_bytes[i] = segment_chunks * chunk_bytes(m->matrix[m->form == KG_STEP_QKV ? i : 0].dtype);
     plan->n_segments = (plan->n_chunks + segment_chunks - 1) / segment_chunks;
-    plan->group_warps = std::min<uint32_t>(segment_chunks, warps::CONSUMERS);
+    plan->group_warps = segment_chunks;
     plan->n_groups = warps::CONSUMERS / plan->group_warps;
     for (plan->group_shift = 0; plan->group_warps >> plan->group_shift > 1;) plan->group_shift++;
     plan->row_stride = (place - COPY_BYTES + CONFLICT_FREE - 1) / CONFLICT_FREE * CONFLICT_FREE + COPY_BYTES;
     const uint32_t fit = std::min(most_bytes / (TILE_ROWS * plan->row_stride), (uint32_t)MAX_SLOTS);
     return fit - fit % plan->n_groups; /* a slot is one group's in all of its uses */
-}
-
-/* Chunks of a segment: 16, or 8 where copies of that are long. Four are for rows that would leave half of the warps
- * idle. */
-static uint32_t slots_for_rows(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t most_bytes) {
-    static const uint32_t SEGMENTS[] = { 16, 8, 4 };
-    uint32_t n_slots = 0, shortest = UINT32_MAX; /* bytes of a chunk */
-    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
-        shortest = std::min(shortest, chunk_bytes(m->matrix[i].dtype));
-    for (uint32_t wanted = WANTED_SLOTS; wanted > 0 && n_slots == 0; wanted--)
-        for (uint32_t segment : SEGMENTS) {
-            if (segment > 4 ? 2 * plan->n_chunks <= segment : plan->n_chunks > 4) continue;
-            if (segment > 8 && 8 * shortest >= LONG_COPY) continue;
-            n_slots = slots_of(plan, m, segment, most_bytes);
-            if (n_slots >= wanted) return n_slots;
-            n_slots = 0;
-        }
-    return 0;
 }
 
 static uint32_t row_bytes_of(const struct kg_step_matrix *m, int i) {
@@ -424,7 +388,7 @@ static struct blocks_plan plan_of(const struct kg_cuda_backend *cuda, const stru
     const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - MAX_SLOTS * sizeof(slot_state) - 1024);
     const uint32_t others = x_bytes + steps_bytes + sums_bytes + partial_bytes;
     if (others > most) return plan;
-    plan.n_slots = slots_for_rows(&plan, m, most - others);
+    plan.n_slots = slots_of(&plan, m, most - others);
     plan.on_copies = lie_on_copies(&plan, m);
     find_runs(&plan, m);
     plan.x_at = plan.n_slots * TILE_ROWS * plan.row_stride;

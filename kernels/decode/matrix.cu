@@ -286,18 +286,15 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : warps::T
                            begin,
                            begin + p.block_pairs + (blockIdx.x < p.more_pairs) };
     kg_dependents_start();
+    kg_mbarrier_init_all(p.n_slots, warp, warps::WARPS, [&](uint32_t slot) {
+        kg_mbarrier_init(kg_shared_address(&barriers.full[slot]), 1);
+        kg_mbarrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
+    });
+    __syncthreads();               /* mbarriers are initialised */
     if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
-        for (uint32_t slot = thread % WARP; slot < p.n_slots; slot += WARP) {
-            kg_mbarrier_init(kg_shared_address(&barriers.full[slot]), 1);
-            kg_mbarrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
-        }
-        kg_mbarrier_init_fence();
-        kg_barrier_arrive(START_BARRIER, warps::THREADS);
-        __syncwarp(); /* mbarriers are initialised */
         if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
         return;
     }
-    kg_barrier_sync(START_BARRIER, warps::THREADS); /* mbarriers are initialised */
     if (warp == warps::EPILOGUE) {
         run_epilogue<warps, F>(p.m, b.partial, p.parts, b.begin, b.end);
         finish_pairs<warps, F>(p.m, b.partial, p.parts, b.begin, b.end, b.begin + WARP + thread % WARP, WARP);

@@ -2,8 +2,8 @@
  * Rows of W come in pairs, whose sums f combines. matrix.cu has rows of F16, BF16 and F32, blocks.cu those of block
  * formats, repacked.cu those of repacked MXFP4.
  *
- * A block has a range of pairs. One producer warp copies their rows to a ring in shared memory, consumer warps
- * multiply, and one epilogue warp loads the operands of f meanwhile and then computes f of all pairs. */
+ * A block has a range of pairs. Producer warps copy their rows to a ring in shared memory, consumer warps multiply, and
+ * one epilogue warp loads the operands of f meanwhile and then computes f of all pairs. */
 #ifndef KIGO_KERNELS_DECODE_MATRIX_CUH
 #define KIGO_KERNELS_DECODE_MATRIX_CUH
 
@@ -20,10 +20,12 @@ namespace kg_step_product {
 
 enum { WARP = 32, LANE_VECTORS = 2 /* of a normalised row */ };
 
-/* The warps of a block, and how far apart the sums of a pair's rows lie. */
-template <int N_CONSUMERS> struct block_warps {
-    static constexpr int CONSUMERS = N_CONSUMERS, PRODUCER = N_CONSUMERS, EPILOGUE = PRODUCER + 1,
-                         CONSUMER_THREADS = CONSUMERS * WARP, THREADS = (EPILOGUE + 1) * WARP,
+/* The warps of a block: consumers, then producers, and the epilogue warp, which is one of several producers, too.
+ * PARTIAL_STRIDE: how far apart the sums of a pair's rows lie. */
+template <int N_CONSUMERS, int N_PRODUCERS = 1> struct block_warps {
+    static constexpr int CONSUMERS = N_CONSUMERS, PRODUCER = N_CONSUMERS, PRODUCERS = N_PRODUCERS,
+                         EPILOGUE = PRODUCER + (PRODUCERS > 1 ? PRODUCERS - 1 : 1), CONSUMER_THREADS = CONSUMERS * WARP,
+                         PRODUCER_THREADS = PRODUCERS * WARP, WARPS = EPILOGUE + 1, THREADS = WARPS * WARP,
                          PARTIAL_STRIDE = CONSUMERS + 1;
 };
 

@@ -7,7 +7,7 @@
  * warp's tiles in order, then the warps' in order. The order depends on shapes only.
  *
  * Map: one block a multiprocessor; each has a range of units, which are 16 pairs of rows: two groups. A piece is up to
- * 64 tiles of a group. The producer warp copies pieces, one a slot of the ring; sets of warps take groups round robin,
+ * 32 tiles of a group. The producer warp copies pieces, one a slot of the ring; sets of warps take groups round robin,
  * and the warps of a set a piece's tiles. It does not wait for the launch before (ptx/dependent.cuh), so weights
  * arrive while that one ends. All columns of the right operand are x, so that each lane has its rows' sums. */
 #include "kernels/decode/operand.cuh"
@@ -28,7 +28,7 @@ enum {
     UNIT_GROUPS = 2,
     SET_WARPS = 8,
     N_SETS = 2,
-    PIECE_TILES = 64,
+    PIECE_TILES = 32,
     TILE_BYTES = CODES_BYTES + SCALES_BYTES,
     BLOCK_X_BYTES = 32 * sizeof(__half), /* of the columns that share a scale */
     TILE_X_BYTES = 2 * BLOCK_X_BYTES,
@@ -176,14 +176,12 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     const uint32_t first_pair = begin * UNIT_PAIRS, end_pair = end * UNIT_PAIRS;
     float *partial = reinterpret_cast<float *>(memory + p.partial_at);
     kg_dependents_start();
+    kg_mbarrier_init_all(p.n_slots, warp, warps::WARPS, [&](uint32_t slot) {
+        kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
+        kg_mbarrier_init(kg_shared_address(&slots[slot].empty), SET_WARPS);
+    });
+    __syncthreads();               /* mbarriers are initialised */
     if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
-        for (uint32_t slot = threadIdx.x % WARP; slot < p.n_slots; slot += WARP) {
-            kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
-            kg_mbarrier_init(kg_shared_address(&slots[slot].empty), SET_WARPS);
-        }
-        kg_mbarrier_init_fence();
-        kg_barrier_arrive(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP);
-        __syncwarp(); /* mbarriers are initialised */
         if (threadIdx.x % WARP == 0) produce<F>(p, memory, slots, begin, end);
         return;
     }
@@ -192,7 +190,7 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
         return;
     }
     make_operand(p, memory + p.x_at, squares);
-    kg_barrier_sync(OPERAND_BARRIER, warps::CONSUMER_THREADS + WARP); /* x is visible; mbarriers are initialised */
+    kg_barrier_sync(CONSUMER_BARRIER, warps::CONSUMER_THREADS); /* x is visible */
     multiply<F>(p, memory, slots, memory + p.x_at, partial, begin, end);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
     finish_pairs<warps, F>(p.m, partial, SET_WARPS, first_pair, end_pair, first_pair + WARP + threadIdx.x,

@@ -15,6 +15,16 @@ static __device__ __forceinline__ void kg_mbarrier_init_fence() {
     if constexpr (KG_SM_90) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+/* init(i) for all i < n, shared by n_warps warps, of which this is number `warp`, and the fence: an mbarrier takes a
+ * warp some 60 cycles. A barrier has to follow. */
+template <typename Init>
+static __device__ __forceinline__ void kg_mbarrier_init_all(uint32_t n, uint32_t warp, uint32_t n_warps,
+                                                            const Init &init) {
+    if (threadIdx.x % 32 != 0) return;
+    for (uint32_t i = warp; i < n; i += n_warps) init(i);
+    kg_mbarrier_init_fence();
+}
+
 static __device__ __forceinline__ void kg_mbarrier_arrive(unsigned mbarrier) {
     if constexpr (KG_SM_90) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(mbarrier) : "memory");
 }

@@ -32,8 +32,9 @@ enum {
     TILE_PAIRS = 8,
     TILE_ROWS = 2 * TILE_PAIRS,
     PRODUCER_ROWS = TILE_ROWS / warps::PRODUCERS, /* of a tile: those that a producer warp copies */
-    SEGMENT_CHUNKS = 8,
-    SHORT_SEGMENT_CHUNKS = 4, /* for rows of no more: longer segments would leave half of the warps idle */
+    MANY_CHUNKS = 8,                              /* of a segment */
+    FEW_CHUNKS = 4,
+    LEAST_COPY = 800, /* bytes */
     COPY_BYTES = 16,
     CONFLICT_FREE = 128, /* rows lie 16 bytes past a multiple of it apart */
     MAX_SLOTS = 32,
@@ -310,13 +311,24 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     });
 }
 
+/* Chunks of a segment: few where many would leave more than an eighth of all warps' chunks idle in a row's last
+ * segment, if copies are then long enough that memory is not faster than the warps that issue them. */
+static uint32_t segment_chunks_of(uint32_t n_chunks, uint32_t shortest_chunk) {
+    const uint32_t by_many = (n_chunks + MANY_CHUNKS - 1) / MANY_CHUNKS * MANY_CHUNKS,
+                   by_few = (n_chunks + FEW_CHUNKS - 1) / FEW_CHUNKS * FEW_CHUNKS;
+    if (n_chunks <= FEW_CHUNKS) return FEW_CHUNKS;
+    return 8 * by_few < 7 * by_many && FEW_CHUNKS * shortest_chunk >= LEAST_COPY ? FEW_CHUNKS : MANY_CHUNKS;
+}
+
 /* Slots of a ring of most_bytes. */
 static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t most_bytes) {
-    const uint32_t segment_chunks = plan->n_chunks > SHORT_SEGMENT_CHUNKS ? SEGMENT_CHUNKS : SHORT_SEGMENT_CHUNKS;
-    uint32_t segment_bytes = 0;
-    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
-        segment_bytes = std::max(segment_bytes, segment_chunks * chunk_bytes(m->matrix[i].dtype));
-    const uint32_t place = segment_bytes + 2 * (COPY_BYTES - 2); /* what is copied before and behind it */
+    uint32_t shortest = UINT32_MAX, longest = 0; /* bytes of a chunk */
+    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++) {
+        shortest = std::min(shortest, chunk_bytes(m->matrix[i].dtype));
+        longest = std::max(longest, chunk_bytes(m->matrix[i].dtype));
+    }
+    const uint32_t segment_chunks = segment_chunks_of(plan->n_chunks, shortest);
+    const uint32_t place = segment_chunks * longest + 2 * (COPY_BYTES - 2); /* what is copied before and behind it */
     plan->segment_chunks = segment_chunks;
     for (int i = 0; i < KG_STEP_MATRICES; i++)
         plan->segment_bytes[i] = segment_chunks * chunk_bytes(m->matrix[m->form == KG_STEP_QKV ? i : 0].dtype);

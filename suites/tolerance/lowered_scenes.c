@@ -78,8 +78,9 @@ const struct kg_lowered_scene KG_LOWERED_SCENES[] = {
       MODEL("llama", 320, 64, 4, 2, 32, 96, .seed = 3, .qkv_bias = true, .other_bias = true, .untied = true),
       299,
       KG_LOWERED_OF_ALL },
-    /* One chunk of 256 columns and 17, which are two segments; three and five, in groups of 4 and 8 warps; rows of an
-     * odd number of blocks, which begin anywhere; fewer tiles than blocks of the grid, and more. */
+    /* One chunk of 256 columns and 17, which are three segments of 8, or five of 4 where a chunk is long (Q6_K, Q8_0);
+     * three and five, in groups of 4 and 8 warps; rows of an odd number of blocks, which begin anywhere; fewer tiles
+     * than blocks of the grid, and more. */
     { "rows_of_whole_chunks",
       KG_LOWERED_GRAPH,
       { "few_keys" },

@@ -61,6 +61,9 @@ struct scales {
  * bytes of type `type`. */
 template <enum kg_dtype D> struct codes;
 
+/* Whether a code counts as its number less an offset, so that sums of x are needed. */
+template <enum kg_dtype D> constexpr bool HAS_OFFSETS = D != KG_DTYPE_Q8_0;
+
 template <> struct codes<KG_DTYPE_Q4_K> {
     using type = uint8_t;
     static constexpr float HIGH_UNIT = 16;
@@ -225,11 +228,13 @@ template <> struct codes<KG_DTYPE_Q5_0> {
 };
 
 /* sum += the scaled products of a row with the lane's two sub-blocks: sums of codes by upper and lower digits, and of
- * x. */
+ * x, which count where codes have offsets. */
+template <bool OFFSETS>
 static __device__ __forceinline__ void add_scaled(float &sum, const int *low, const int *high, const scales &s,
                                                   float low_step, float high_step, float x_low, float x_high) {
-    sum += fmaf(value_of(low[0], low[1]) * low_step, s.low, value_of(high[0], high[1]) * high_step * s.high) -
-           fmaf(x_low, s.low_offset, x_high * s.high_offset);
+    float by = fmaf(value_of(low[0], low[1]) * low_step, s.low, value_of(high[0], high[1]) * high_step * s.high);
+    if (OFFSETS) by -= fmaf(x_low, s.low_offset, x_high * s.high_offset);
+    sum += by;
 }
 
 static __device__ __forceinline__ void load_words(unsigned (&to)[8], const unsigned char *from, bool loads) {
@@ -259,12 +264,12 @@ static __device__ __forceinline__ void add_chunk(float (&sum)[2], const unsigned
         kg_mma_16x8x32_free<typename codes<D>::type>(high, of[0].high(i), of[1].high(i), of[0].high(i + 1),
                                                      of[1].high(i + 1), high_x[i], high_x[i + 1]);
     }
-    const float4 sums = *reinterpret_cast<const float4 *>(x.sums + 4 * t);
+    const float4 sums = HAS_OFFSETS<D> ? *reinterpret_cast<const float4 *>(x.sums + 4 * t) : make_float4(0, 0, 0, 0);
     const float2 steps = *reinterpret_cast<const float2 *>(x.steps + 2 * t);
 #pragma unroll
     for (int r = 0; r < 2; r++)
-        add_scaled(sum[r], low + 2 * r, high + 2 * r, of[r].factors(t, n_blocks), steps.x, steps.y, sums.x + sums.y,
-                   sums.z + sums.w);
+        add_scaled<HAS_OFFSETS<D>>(sum[r], low + 2 * r, high + 2 * r, of[r].factors(t, n_blocks), steps.x, steps.y,
+                                   sums.x + sums.y, sums.z + sums.w);
 }
 
 /* Q6_K has sub-blocks of 16, eight in a half of the chunk: a lane has sub-blocks t and t + 4 of either half. Lanes take
@@ -306,7 +311,7 @@ __device__ __forceinline__ void add_chunk<KG_DTYPE_Q6_K>(float (&sum)[2], const 
             const signed char *steps = reinterpret_cast<const signed char *>(rows[r] + 192 + 8 * half + t);
             const float low_scale = d * (float)steps[0], high_scale = d * (float)steps[4];
             const scales s = { low_scale, high_scale, low_scale * 32, high_scale * 32 };
-            add_scaled(sum[r], low + 2 * r, high + 2 * r, s, x.steps[step], x.steps[step + 2], x_low, x_high);
+            add_scaled<true>(sum[r], low + 2 * r, high + 2 * r, s, x.steps[step], x.steps[step + 2], x_low, x_high);
         }
     }
 }

@@ -173,6 +173,7 @@ struct operand_room {
 };
 
 /* n as digits, zeros behind its end. n_all is whole for a warp. */
+template <enum kg_dtype D>
 static __device__ __forceinline__ void make_operand(const blocks_params &p, const operand_room &to, float *squares) {
     load_operand<warps, true>(p.m, p.n_chunks * CHUNK_COLS, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
         unsigned largest = largest_of(x); /* of 8 of 32 */
@@ -180,11 +181,11 @@ static __device__ __forceinline__ void make_operand(const blocks_params &p, cons
         largest = max(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
         const step by = step_of(largest);
         const digits d = digits_of(x, by.inverse);
-        const int sum = d.sum + __shfl_xor_sync(0xFFFFFFFFu, d.sum, 1); /* of 16 */
+        const int sum = HAS_OFFSETS<D> ? d.sum + __shfl_xor_sync(0xFFFFFFFFu, d.sum, 1) : 0; /* of 16 */
         *reinterpret_cast<uint2 *>(to.digits + digit_at(i)) = d.upper;
         *reinterpret_cast<uint2 *>(to.digits + digit_at(i) + LOWER_AT) = d.lower;
         if (i % STEP_COLS == 0) to.steps[i / STEP_COLS] = by.step;
-        if (i % GROUP_COLS == 0) to.sums[i / GROUP_COLS] = by.step * (float)sum;
+        if (HAS_OFFSETS<D> && i % GROUP_COLS == 0) to.sums[i / GROUP_COLS] = by.step * (float)sum;
     });
 }
 
@@ -298,7 +299,7 @@ static __global__ void __launch_bounds__(warps::THREADS, 1)
     const operand_room x = { memory + p.x_at, reinterpret_cast<float *>(memory + p.steps_at),
                              reinterpret_cast<float *>(memory + p.sums_at) };
     const consumer c = consumer_of(p, partial);
-    make_operand(p, x, squares);
+    make_operand<D>(p, x, squares);
     kg_barrier_arrive(SQUARES_BARRIER, warps::CONSUMER_THREADS + WARP);
     /* x is visible; mbarriers are initialised */
     kg_barrier_sync(OPERAND_BARRIER, warps::CONSUMER_THREADS + warps::PRODUCER_THREADS);

@@ -129,8 +129,8 @@ int kg_cmd_synth(int argc, char **argv) {
             "made-up words; text encodes to a token a byte. A type gives each tensor the format that llama.cpp's\n"
             "quantiser gives it. mxfp4_moe is that of published GPT-OSS files: experts are MXFP4, other matrices "
             "Q8_0.\n"
-            "Of q5_k and q4_k all matrices have the one format; mxfp4 is for the matrices of layers (gpt-oss: of\n"
-            "experts), with f16 for the others.",
+            "Of q5_k, q4_k and mxfp4 all matrices have the one format, embedding and output, too; but of gpt-oss\n"
+            "mxfp4 is for the matrices of experts, with f16 for the others.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };

@@ -57,8 +57,8 @@ struct kg_synth_tensor {
 struct kg_synth_options {
     const char *like;
     const char *architecture; /* NULL: the shape's */
-    const char *type;         /* a file type (file_type.h); NULL: the shape's. mxfp4 applies to the layers' matrices
-                                 (gpt-oss: the experts'), other matrices are then f16. Vectors and routers are f32 */
+    const char *type;         /* a file type (file_type.h); NULL: the shape's. Of gpt-oss mxfp4 applies to the experts'
+                                 matrices, others are then f16. Vectors and routers are f32 */
     uint64_t seed;
     uint32_t n_layers;                                                          /* 0: as many as the model has */
     int n_threads;                                                              /* 0: all processors */

@@ -103,13 +103,13 @@ static uint64_t side_elems(const struct kg_synth_shape *s, enum side side) {
     return 1;
 }
 
-/* mxfp4 is for the layers' matrices, or for experts where there are some. */
+/* mxfp4 is for all matrices, or for those of experts alone where there are some. */
 static enum kg_dtype choose_dtype(const struct kg_synth_plan *plan, enum role role, const struct kg_synth_tensor *t) {
     const struct kg_synth_shape *s = plan->shape;
     const bool has_experts = s->n_experts > 0;
     if (role >= ROUTER) return KG_DTYPE_F32;
     if (plan->type->dtype == KG_DTYPE_MXFP4)
-        return role == EXPERT_MATRIX || (role == MATRIX && !has_experts) ? KG_DTYPE_MXFP4 : KG_DTYPE_F16;
+        return has_experts && role != EXPERT_MATRIX ? KG_DTYPE_F16 : KG_DTYPE_MXFP4;
     const struct kg_file_type_model model = { .architecture = plan->architecture,
                                               .n_layers = plan->n_layers,
                                               .n_heads = s->n_heads,

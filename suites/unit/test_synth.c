@@ -228,6 +228,31 @@ static void values_are_as_planned(struct kg_record *rec, const void *arg) {
     kg_synth_plan_free(&plan);
 }
 
+/* Of gpt-oss, mxfp4 is for the matrices of experts, else for all: embedding and output, too. */
+static void mxfp4_is_of_these(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *like;
+        bool has_experts;
+        size_t n_packed; /* of one layer, embedding and output */
+    } MODELS[] = { { "phi-3-mini", false, 4 + 2 }, { "qwen2.5-0.5b", false, 7 + 1 }, { "gpt-oss-20b", true, 3 } };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(MODELS); i++) {
+        const struct kg_synth_options o = { .like = MODELS[i].like, .type = "mxfp4", .n_layers = 1 };
+        struct kg_synth_plan plan;
+        struct kg_error err;
+        size_t n_packed = 0;
+        kg_must(kg_synth_plan_make(&o, &plan, &err), &err);
+        for (size_t t = 0; t < plan.n_tensors; t++) {
+            const struct kg_synth_tensor *tensor = &plan.tensors[t];
+            n_packed += tensor->dtype == KG_DTYPE_MXFP4;
+            if (MODELS[i].has_experts && !strstr(tensor->name, "_exps.weight"))
+                ck_assert_msg(tensor->dtype != KG_DTYPE_MXFP4, "%s: %s", MODELS[i].like, tensor->name);
+        }
+        ck_assert_msg(n_packed == MODELS[i].n_packed, "%s: %zu tensors", MODELS[i].like, n_packed);
+        kg_synth_plan_free(&plan);
+    }
+}
+
 /* The 256 slices of an MXFP4 tensor's normal distribution mirror each other: x and -x are as frequent, within five
  * standard errors of their difference. */
 static void codes_are_symmetric(struct kg_record *rec, const void *arg) {
@@ -349,6 +374,9 @@ static void build(struct kg_case_list *cases) {
     kg_case_list_add(
         cases,
         &(struct kg_case){ .layer = "unit", .op = "synth", .name = "codes_are_symmetric", .run = codes_are_symmetric });
+    kg_case_list_add(
+        cases,
+        &(struct kg_case){ .layer = "unit", .op = "synth", .name = "mxfp4_is_of_these", .run = mxfp4_is_of_these });
     kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
                                                .op = "synth",
                                                .name = "cancelled_leaves_nothing",

@@ -404,6 +404,7 @@ static void real_program(struct kg_record *rec, const void *arg) {
         { "tiny-phi-3", "llama", "f16" },        { "tiny-gpt-oss", "gpt-oss", "mxfp4" },
         { "tiny-gpt2", "gpt2", "f16" },          { "tiny-qwen3", "qwen3", "q5_k_m" },
         { "tiny-llama-3.1", "llama", "q4_k_m" }, { "tiny-gpt-oss", "gpt-oss", "mxfp4_moe" },
+        { "tiny-phi-3", "phi3", "mxfp4" },
     };
     const char *program = getenv("KIGO_LLAMA_BENCH"), *argv[2 * KG_COUNT_OF(LIKE) + 8] = {
         "--backend", "cpu", "--peer", "--filter", "model/prefill*model=*", "--filter", "model/decode*model=*"

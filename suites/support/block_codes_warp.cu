@@ -12,7 +12,8 @@ using namespace kg_block_codes;
 enum { MAX_CHUNKS = KG_BLOCK_CODES_MAX_COLS / CHUNK_COLS };
 static_assert(8 * MAX_CHUNKS <= kg_host_warp::MAX_CALLS, "a lane multiplies 8 times a chunk");
 
-/* x as make_operand of blocks.cu leaves it in shared memory, zeros behind its end. */
+/* x as make_operand of blocks.cu leaves it in shared memory, zeros behind its end. Sums that it does not make, as a
+ * format's codes have no offset, are NaN. */
 struct operand_room {
     alignas(16) unsigned char digits[MAX_CHUNKS * X_CHUNK_BYTES];
     alignas(16) float steps[MAX_CHUNKS * CHUNK_STEPS], sums[MAX_CHUNKS * CHUNK_GROUPS];
@@ -42,7 +43,7 @@ template <enum kg_dtype D> static bool multiply(const kg_block_codes_call &call,
     static operand_room shared;
     const uint32_t n_chunks = (call.n_cols + CHUNK_COLS - 1) / CHUNK_COLS;
     float parts[kg_host_warp::LANES][2];
-    make_operand(call.x, call.n_cols, call.sums_times, &shared);
+    make_operand(call.x, call.n_cols, HAS_OFFSETS<D> ? call.sums_times : NAN, &shared);
     const bool ran = kg_host_warp::run([&] {
         const uint32_t lane = threadIdx.x % kg_host_warp::LANES, g = lane / 4;
         float sum[2] = { 0, 0 };

@@ -295,15 +295,16 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : warps::T
         if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
         return;
     }
+    const uint32_t n_parts = TENSOR ? warps::CONSUMERS : p.parts;
     if (warp == warps::EPILOGUE) {
-        run_epilogue<warps, F>(p.m, b.partial, p.parts, b.begin, b.end);
-        finish_pairs<warps, F>(p.m, b.partial, p.parts, b.begin, b.end, b.begin + WARP + thread % WARP, WARP);
+        run_epilogue<warps, F>(p.m, b.partial, n_parts, b.begin, b.end);
         return;
     }
     make_row<W, TENSOR>(p.m, b.row, squares);
     if constexpr (TENSOR) multiply_tiles<W>(p, b);
     else multiply_pairs<W>(p, b);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
+    finish_pairs<warps, F>(p.m, b.partial, n_parts, b.begin, b.end, b.begin + WARP + thread, warps::CONSUMER_THREADS);
 }
 
 /* Gives every slot to one group of warps in all of its uses. A parity tells a phase from the next only. A group that

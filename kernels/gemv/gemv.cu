@@ -11,22 +11,34 @@ namespace kg_gemv {
 enum { ROWS_AT_ONCE = 4, GRID_ROWS = 65535 };
 static_assert(KG_GEMV_MAX_ROWS == ROWS_AT_ONCE * GRID_ROWS, "one grid without ids");
 
-template <typename W, typename X>
+template <typename W, typename X, int CHUNKS>
 static enum kg_status stream(const struct kg_cuda_backend *cuda, const params &p, const char *what,
                              struct kg_error *err) {
-    const uint32_t round = kg_blocks_for(p.n_out, STREAM_WARPS / p.parts),
-                   n_rounds = kg_blocks_for(round, (size_t)(STREAM_BLOCKS<W, X> * cuda->n_sms));
-    return kg_launch_dependent(cuda, gemv_stream_kernel<W, X>, dim3(kg_blocks_for(round, n_rounds)), STREAM_THREADS, p,
-                               what, err);
+    const uint32_t n_blocks = stream_grid_of(kg_blocks_for(p.n_out, STREAM_WARPS / p.parts),
+                                             STREAM_BLOCKS<W, CHUNKS> * (uint32_t)cuda->n_sms);
+    return kg_launch_dependent(cuda, gemv_stream_kernel<W, X, CHUNKS>, dim3(n_blocks), STREAM_THREADS, p, what, err);
+}
+
+template <typename W, typename X>
+static enum kg_status stream_row(const struct kg_cuda_backend *cuda, const params &p, uint32_t chunks, const char *what,
+                                 struct kg_error *err) {
+    static_assert(MOST_CHUNKS == 4, "a kernel for each number of chunks");
+    return chunks == 1   ? stream<W, X, 1>(cuda, p, what, err)
+           : chunks == 2 ? stream<W, X, 2>(cuda, p, what, err)
+           : chunks == 3 ? stream<W, X, 3>(cuda, p, what, err)
+                         : stream<W, X, 4>(cuda, p, what, err);
 }
 
 template <enum kg_dtype D, typename X, bool WHOLE>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, params p, uint32_t n_rows, const char *what,
                              struct kg_error *err) {
     if constexpr (WHOLE && (D == KG_DTYPE_F16 || D == KG_DTYPE_F32)) {
-        p.parts = stream_parts_of(p.n_out, p.n_in, cuda->n_sms);
-        if (!p.ids && n_rows == 1 && p.parts > 0)
-            return stream<std::conditional_t<D == KG_DTYPE_F16, __half, float>, X>(cuda, p, what, err);
+        using W = std::conditional_t<D == KG_DTYPE_F16, __half, float>;
+        const stream_plan plan = stream_plan_of(p.n_out, p.n_in, cuda->n_sms);
+        if (!p.ids && n_rows == 1 && plan.chunks > 0) {
+            p.parts = plan.parts;
+            return stream_row<W, X>(cuda, p, plan.chunks, what, err);
+        }
     }
     p.parts = parts_of(p.n_out, p.n_in, cuda->n_sms);
     const uint32_t rows = p.ids || n_rows == 1 ? 1 : ROWS_AT_ONCE;

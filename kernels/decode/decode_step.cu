@@ -33,9 +33,7 @@ static __global__ void __launch_bounds__(TABLE_THREADS)
 static enum kg_status make_tables(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
                                   const struct kg_run *run, struct kg_error *err) {
     for (uint32_t i = 0; i < l->n_tables; i++) {
-        const struct kg_rope_args *r = &l->tables[i].rope;
-        const struct kg_rope_angles of = { (double)r->freq_base, (double)r->freq_scale, (double)r->magnitude,
-                                           run->rope_factors, r->n_rot };
+        const struct kg_rope_angles of = kg_rope_angles_of(&l->tables[i].rope, run->rope_factors);
         rotation_table_kernel<<<1, TABLE_THREADS, 0, cuda->stream>>>(cuda->step, l->tables[i].data, of);
     }
     return kg_cuda_launched(err, "decode step: rotation tables");

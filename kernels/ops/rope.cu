@@ -2,9 +2,9 @@
  * pairings and layout in ops/rope.h).
  *
  * x, y (n_rows, n_heads, head_dim) of T. A block has one row and up to MAX_PAIRS / (n_rot / 2) of its heads. Its
- * threads first make the row's cosines and sines, with angles in double (exact to 1e-11 at position 131072) rounded
- * once to float32; then each rotates pairs (head, i), both products in float32. A thread writes only elements that it
- * alone reads, so y may be x. */
+ * threads first make the row's cosines and sines, with angles in double, rounded once to float32 (block/rotation.cuh);
+ * then each rotates pairs (head, i), both products in float32. A thread writes only elements that it alone reads, so y
+ * may be x. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/rotation.cuh"
 #include "kernels/preload.h"
@@ -62,8 +62,7 @@ extern "C" enum kg_status kg_cuda_rope(struct kg_backend *backend, const struct 
                             args->position,
                             args->n_rot,
                             args->pairing == KG_ROPE_HALF,
-                            { (double)args->freq_base, (double)args->freq_scale, (double)args->magnitude,
-                              args->freq_factors, args->n_rot },
+                            kg_rope_angles_of(args, args->freq_factors),
                             cuda->step };
     return kg_for_precision("rope", "activations", args->activations, err, [&](auto t) {
         using T = decltype(t);

@@ -64,8 +64,7 @@ static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *er
     heads.n_rows = at->run->n_rows, heads.n_heads = rope->n_heads, heads.n_kv_heads = kv->n_kv_heads;
     heads.head_dim = rope->head_dim, heads.n_ctx = kv->n_ctx, heads.position = at->run->position;
     heads.half = rope->pairing == KG_ROPE_HALF;
-    heads.angles = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, at->run->rope_factors,
-                     rope->n_rot };
+    heads.angles = kg_rope_angles_of(rope, at->run->rope_factors);
     return kg_cuda_row_heads(at->cuda, &heads, err);
 }
 

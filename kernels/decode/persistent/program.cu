@@ -300,7 +300,7 @@ static void set_model(struct kg_persistent_program *p, const struct kg_cuda_back
     p->window = window_of(a);
     p->norm_eps = n[QKV].args.rmsnorm.eps;
     p->attn_scale = a->scale;
-    p->rope = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, NULL, rope->n_rot };
+    p->rope = kg_rope_angles_of(rope, NULL);
     p->embedding = plan->nodes[0].args.embedding.weight.data;
     p->output_norm = plan->nodes[plan->n_body].args.rmsnorm.weight;
     p->output = output->weight.data;

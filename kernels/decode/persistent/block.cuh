@@ -20,7 +20,7 @@ enum {
     N_WARPS,
     THREADS = N_WARPS * WARP,
     CONSUMER_BARRIER = 1,
-    BATCH_ROWS = 128, /* weight rows whose sums have one epilogue */
+    BATCH_ROWS = 256, /* weight rows whose sums have one epilogue */
     MAX_GROUP = KG_PERSISTENT_MAX_GROUP
 };
 
@@ -38,7 +38,7 @@ struct attention_shared {
 
 /* The counters of a consumer warp. */
 struct counters {
-    uint32_t layer, n_params, buffer, slot, parity;
+    uint32_t layer, n_params, slot, parity;
 };
 
 /* D is head_dim, rounded up. */
@@ -54,8 +54,8 @@ template <typename T, int D> struct __align__(16) block_shared {
     uint64_t cos_sin_full, params_full[2], params_empty[2];
 };
 
-/* Behind block_shared: partial sums of the warps, double-buffered by batch. */
-constexpr uint32_t PARTIAL_SUMS = 2 * CONSUMER_WARPS * BATCH_ROWS;
+/* Behind block_shared: partial sums of the warps. */
+constexpr uint32_t PARTIAL_SUMS = CONSUMER_WARPS * BATCH_ROWS;
 
 /* The warps' values of a KV head's query heads: during attention, in the place of the vector of a product. */
 inline uint32_t partial_values(uint32_t group, uint32_t dim) {
@@ -68,7 +68,6 @@ template <typename T, int D> struct consumer {
     uint32_t n_params; /* products so far */
     ring slots;
     uint32_t thread, warp, lane;
-    uint32_t buffer; /* which of the two buffers of sums is next */
     uint32_t layer;
 
     __device__ __forceinline__ void sync() const { /* all consumer warps of the block */
@@ -94,9 +93,9 @@ template <typename T, int D> struct consumer {
         return at<const float>(p.shared.biases + n_params % 2 * p.shared.bias_bytes);
     }
 
-    /* shared: sums of `of_warp` of the next batch's rows */
+    /* shared: sums of `of_warp` of a batch's rows */
     __device__ __forceinline__ float *sums(uint32_t of_warp) const {
-        return reinterpret_cast<float *>(&s + 1) + (buffer * CONSUMER_WARPS + of_warp) * BATCH_ROWS;
+        return reinterpret_cast<float *>(&s + 1) + of_warp * BATCH_ROWS;
     }
 
     /* shared: values (D) of `of_warp` of head h of the group */
@@ -112,13 +111,13 @@ template <typename T, int D> struct consumer {
 
     /* Moves the warp's counters to shared memory and back, so that attention has their registers. */
     __device__ __forceinline__ void save_counters() const {
-        if (lane == 0) s.saved[warp] = { layer, n_params, buffer, slots.slot, slots.parity };
+        if (lane == 0) s.saved[warp] = { layer, n_params, slots.slot, slots.parity };
         __syncwarp(); /* visible to all lanes */
     }
     __device__ __forceinline__ void restore_counters() {
         thread = kg_opaque(threadIdx.x), warp = thread / WARP, lane = thread % WARP;
         const volatile counters &of = s.saved[warp];
-        layer = of.layer, n_params = of.n_params, buffer = of.buffer, slots.slot = of.slot, slots.parity = of.parity;
+        layer = of.layer, n_params = of.n_params, slots.slot = of.slot, slots.parity = of.parity;
     }
 };
 

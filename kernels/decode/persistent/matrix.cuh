@@ -217,9 +217,9 @@ __device__ __forceinline__ void multiply(consumer<T, D> &c, const part &m, Epilo
                 multiply_group(c, m, first, rows);
             }
         }
-        c.sync(); /* the batch's sums are visible; write-after-read: x, and the sums of two batches ago */
+        c.sync(); /* the batch's sums are visible; write-after-read: x */
         epilogue(batch, n);
-        c.buffer ^= 1;
+        if (batch + BATCH_ROWS < m.n_rows) c.sync(); /* write-after-read: sums; the next product's come behind its x */
     }
 }
 

@@ -282,7 +282,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     } else if (warp == PREFETCH_WARP) {
         run_prefetch(p, s, memory, layers);
     } else {
-        consumer<T, D> c = { p, s, 0, slots, threadIdx.x, warp, threadIdx.x % WARP, 0, 0 };
+        consumer<T, D> c = { p, s, 0, slots, threadIdx.x, warp, threadIdx.x % WARP, 0 };
         run_consumer(c, memory);
     }
 }

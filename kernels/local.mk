@@ -4,6 +4,7 @@ cuda_sources = \
 	kernels/preload.cu kernels/staging.cu kernels/timing.cu kernels/weights_room.cu \
 	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/few_keys.cu \
 	kernels/attention/prefill.cu kernels/attention/weights.cu kernels/attention/weights_few_queries.cu \
+	kernels/attention/weights_held.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/wgmma.cu kernels/attention/sdpa/wgmma_64.cu \

@@ -6,10 +6,11 @@
  *
  * Halves of heads up to 256 dims in whole vectors (sm_80): a block has 64 queries of a head, a warp 16 of them, and
  * tiles of 64 keys come by asynchronous copies, the next one while this one is multiplied by mma.sync (exact products,
- * float32 sums). Few queries: weights_few_queries.cu. Where blocks would not fill multiprocessors, a cluster of up to 8
- * shares the keys (sm_90): each block has its own for both passes, and between them reads the others' rows, in their
- * order. All else: a block has one query of a head, a thread every THREADS-th key, float32 sums in the order of the
- * dims. Exponentials are of powers of two in the first, expf in the second. */
+ * float32 sums). Where blocks would not fill multiprocessors, a cluster of up to 8 shares the keys (sm_90): each block
+ * has its own for both passes, and between them reads the others' rows, in their order. Few queries:
+ * weights_few_queries.cu; up to 4,096 keys, whose scores are computed once: weights_held.cu. All else: a block has one
+ * query of a head, a thread every THREADS-th key, float32 sums in the order of the dims. Exponentials are of powers of
+ * two in the first, expf in the second. */
 #include "kernels/attention/sdpa/fragment.cuh"
 #include "kernels/attention/weights.cuh"
 #include "kernels/block/precision.cuh"
@@ -291,6 +292,7 @@ extern "C" enum kg_status kg_cuda_attention_weights(struct kg_backend *backend,
     if (args->activations == KG_PRECISION_F16 && args->head_dim % KG_VECTOR == 0 && args->head_dim <= MOST_DIMS &&
         kg_vector_aligned(args->q) && kg_vector_aligned(args->k) && cuda->compute_capability >= 80) {
         if (few_queries_suit(cuda, *args)) return launch_few_queries(cuda, *args, err);
+        if (held_suits(cuda, *args)) return launch_held(cuda, *args, err);
         if (args->head_dim <= 64) return launch_tensor<64>(cuda, *args, err);
         if (args->head_dim <= 128) return launch_tensor<128>(cuda, *args, err);
         return launch_tensor<MOST_DIMS>(cuda, *args, err);

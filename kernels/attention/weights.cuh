@@ -60,6 +60,11 @@ bool few_queries_suit(const struct kg_cuda_backend *cuda, const kg_attention_wei
 enum kg_status launch_few_queries(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
                                   struct kg_error *err);
 
+/* weights_held.cu: as above, of at most 128 dims, keys that a cluster's registers hold. */
+bool held_suits(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a);
+enum kg_status launch_held(const struct kg_cuda_backend *cuda, const kg_attention_weights_args &a,
+                           struct kg_error *err);
+
 } // namespace kg_weights
 
 #endif

@@ -9,8 +9,7 @@
  * Map: a block is 8 warps, 1, 2, 4 or 8 of them an output; persistent blocks take outputs round robin. A lane has
  * registers for its chunks of x, as many as the row needs, and of two outputs' rows of W: a row's chunks are under way
  * while the one before it is multiplied. The first two are under way before the launch waits for the one before it
- * (dependent.cuh).
- */
+ * (dependent.cuh). */
 #ifndef KIGO_KERNELS_GEMV_STREAM_CUH
 #define KIGO_KERNELS_GEMV_STREAM_CUH
 

@@ -15,6 +15,15 @@ static __device__ __forceinline__ void kg_copies_wait() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* Groups: what this thread copied since the last commit is one; waits until all but the last N are done. */
+static __device__ __forceinline__ void kg_copies_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int N> static __device__ __forceinline__ void kg_copies_wait_but() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
 /* Arrives at the barrier once this thread's copies so far are done; the arrival is one of those that it counts. */
 static __device__ __forceinline__ void kg_copies_arrive(unsigned mbarrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(mbarrier) : "memory");

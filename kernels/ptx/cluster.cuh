@@ -37,9 +37,10 @@ static __device__ __forceinline__ unsigned kg_peer_address(const void *p, unsign
     return kg_peer_address(kg_shared_address(p), rank);
 }
 
-/* Loads and stores by such an address; a barrier of the cluster orders them. T: float or float4. */
+/* Loads and stores by such an address; a barrier of the cluster orders them. T: float, float2 or float4. */
 template <typename T> static __device__ __forceinline__ T kg_load_peer(unsigned address) = delete;
 KG_LOAD(kg_load_peer, KG_SM_90, "ld.shared::cluster.f32", float, 1, "f", unsigned, "r")
+KG_LOAD(kg_load_peer, KG_SM_90, "ld.shared::cluster.v2.f32", float2, 2, "f", unsigned, "r")
 KG_LOAD(kg_load_peer, KG_SM_90, "ld.shared::cluster.v4.f32", float4, 4, "f", unsigned, "r")
 KG_STORE(kg_store_peer, KG_SM_90, "st.shared::cluster.f32", float, 1, "f", unsigned, "r")
 

@@ -18,6 +18,8 @@ static __device__ __forceinline__ void kg_dependents_start() {
     if constexpr (KG_SM_90) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
+constexpr unsigned KG_PORTABLE_CLUSTER = 8;
+
 /* Launches a kernel that calls kg_dependency_wait in every thread before it depends on anything; with dynamic shared
  * memory, in clusters of so many blocks (more than 1: sm_90). Launches run beside one another only where they divide a
  * multiprocessor's memory alike: by `carveout`, the percentage that is shared memory and no L1. */
@@ -27,7 +29,6 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
                                                  struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1,
                                                  int carveout = cudaSharedmemCarveoutMaxShared) {
     constexpr size_t UNASKED_SHARED_BYTES = 8 * 1024; /* beside 40 KiB of static memory, a kernel need not ask */
-    constexpr unsigned PORTABLE_CLUSTER = 8;
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -43,7 +44,7 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
     cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, carveout);
     if (code == cudaSuccess && shared_bytes > UNASKED_SHARED_BYTES)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
-    if (code == cudaSuccess && cluster > PORTABLE_CLUSTER)
+    if (code == cudaSuccess && cluster > KG_PORTABLE_CLUSTER)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     if (code == cudaSuccess) code = cudaLaunchKernelEx(&config, kernel, params);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
@@ -73,6 +74,8 @@ static inline uint32_t kg_clusters_at_once(void (*kernel)(Params), unsigned n_th
     config.numAttrs = 1;
     int n = 0;
     cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (code == cudaSuccess && cluster > KG_PORTABLE_CLUSTER)
+        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, kernel, &config);
     if (code != cudaSuccess) (void)cudaGetLastError();
     return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;

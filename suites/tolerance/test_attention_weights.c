@@ -51,6 +51,14 @@ static const struct shape {
     { "queries_without_keys", 200, 70, 2, 1, 64, 0, true, false, 1 },
     { "queries_without_keys_but_sinks", 90, 3, 2, 1, 40, 0, true, true, 1 },
     { "peaked", 65, 257, 2, 1, 128, 0, true, false, 4 },
+    { "a_block_of_keys_and_one", 40, 257, 2, 1, 128, 0, false, false, 1 },
+    { "four_blocks_of_keys", 70, 1000, 4, 2, 96, 0, true, false, 1 },
+    { "blocks_of_keys_in_a_window", 140, 2000, 2, 1, 128, 300, true, true, 1 },
+    { "blocks_without_a_seen_key", 1500, 1501, 1, 1, 64, 0, true, false, 1 },
+    { "more_blocks_than_keys_fill", 20, 2305, 3, 1, 64, 0, true, true, 4 },
+    { "keys_in_no_vectors", 66, 1203, 2, 2, 128, 0, true, false, 1 },
+    { "as_many_keys_as_registers_hold", 65, 4096, 2, 1, 64, 0, true, false, 1 },
+    { "one_key_more_than_registers_hold", 65, 4097, 2, 1, 64, 0, true, false, 1 },
     { "more_keys_than_a_block_has_room_for", 3, 70001, 1, 1, 64, 0, true, false, 1 },
 };
 

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "bundle/records.h"
 #include "measure/roofline.h"
+#include "report/page.h"
 #include <jansson.h>
 
 struct kg_bandwidth_row {
@@ -51,5 +52,9 @@ bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row);
  * file it makes. */
 bool kg_bandwidth_plot(const struct kg_bandwidth *bandwidth, const char *terminal, const char *output,
                        struct kg_buffer *script);
+
+/* bandwidth_pictures.c. The same as two pictures of a report's page, drawn from the sealed records wherever gnuplot is.
+ * A picture without a point is left out. */
+void kg_bandwidth_pictures(const struct kg_bandwidth *bandwidth, struct kg_page *page);
 
 #endif

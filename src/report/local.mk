@@ -1,5 +1,6 @@
 libkigo_a_SOURCES += \
 	src/report/bandwidth.c src/report/bandwidth.h \
+	src/report/bandwidth_pictures.c \
 	src/report/bandwidth_plot.c \
 	src/report/cases.c \
 	src/report/changes.c \

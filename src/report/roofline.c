@@ -105,6 +105,7 @@ void kg_section_roofline(const struct kg_report *report, struct kg_page *page) {
             page, "The share of what the machine could do: the least time in which it could move the bytes and do the "
                   "operations, over the time it took. Farthest from the roof first.");
         put_plot(&b, page);
+        kg_bandwidth_pictures(&b, page);
         qsort(b.rows, b.n_rows, sizeof *b.rows, by_share);
         const size_t shown = b.n_rows < KG_REPORT_ROWS ? b.n_rows : KG_REPORT_ROWS;
         put_rows(b.rows, shown, page);

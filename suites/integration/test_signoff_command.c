@@ -376,7 +376,7 @@ static void criteria_have_cases(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
-/* The tree's sealed runs on a GPU, without the run under way; those of changed sources are no evidence. */
+/* The tree's sealed runs, without the run under way; those of changed sources are no evidence. */
 static struct kg_evidence runs_of_the_tree(void) {
     char *root = kg_xasprintf("%s/../proof-bundles", kg_fixture_path("."));
     struct kg_dir_list names = { NULL, 0 };
@@ -389,12 +389,12 @@ static struct kg_evidence runs_of_the_tree(void) {
         char *dir = kg_path_join(root, names.names[i]);
         char *seal = kg_path_join(dir, "tagmanifest-sha256.txt");
         if (kg_path_exists(seal) && kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) == KG_OK &&
-            json_array_size(json_object_get(run->env, "gpus")) > 0 && !strstr(names.names[i], "-dirty-")) {
+            !strstr(names.names[i], "-dirty-")) {
             EXPECT_OK(kg_records_load_results(dir, &run->records, &findings, &err), err);
             ck_assert_msg(findings.n_items == 0, "%s: %zu findings", dir, findings.n_items);
             run->dir = kg_xstrdup(dir);
             run->id = strrchr(run->dir, '/') + 1;
-            run->has_gpu = true;
+            run->has_gpu = json_array_size(json_object_get(run->env, "gpus")) > 0;
             evidence.n_runs++;
         } else {
             json_decref(run->env);
@@ -419,12 +419,14 @@ static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
     size_t i;
     (void)arg;
     EXPECT_OK(kg_sprint_load(path, &sprint, &err), err);
-    if (evidence.n_runs == 0) kg_record_skip(rec, "no run on a GPU is in the tree's proof-bundles");
+    bool any_gpu = false;
+    for (i = 0; i < evidence.n_runs; i++) any_gpu |= evidence.runs[i].has_gpu;
+    if (!any_gpu) kg_record_skip(rec, "no run on a GPU is in the tree's proof-bundles");
     json_t *judgement = kg_signoff_judge(&sprint, &evidence);
     json_array_foreach(json_object_get(judgement, "criteria"), i, criterion) {
         char *text = json_dumps(json_object_get(criterion, "notes"), JSON_COMPACT);
-        ck_assert_msg(evidence.n_runs == 0 || strcmp(kg_json_text(criterion, "state"), "unproven") != 0,
-                      "%s: unproven, %s: %s", kg_json_text(criterion, "what"), kg_json_text(criterion, "found"), text);
+        ck_assert_msg(!any_gpu || strcmp(kg_json_text(criterion, "state"), "unproven") != 0, "%s: unproven, %s: %s",
+                      kg_json_text(criterion, "what"), kg_json_text(criterion, "found"), text);
         free(text);
     }
     json_decref(judgement);

@@ -169,6 +169,44 @@ static void plot_holds_cold_points_only(struct kg_record *rec, const void *arg) 
     run_free(&run);
 }
 
+static size_t count_of(const char *text, const char *what) {
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+    return n;
+}
+
+/* Pictures of records' rows: as many marks as points and entries of the key. */
+static void pictures_of_the_profile(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    static const char MARK[] = "' transform='translate("; /* of a point that is placed */
+    struct run run;
+    struct kg_bandwidth b;
+    struct kg_buffer out = KG_BUFFER_INIT;
+    struct kg_page page = KG_PAGE_INIT(KG_PAGE_HTML, true), none = KG_PAGE_INIT(KG_PAGE_HTML, true);
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) {
+        kg_record_skip(rec, "gnuplot is not installed");
+        return;
+    }
+    two_precisions(&run);
+    kg_bandwidth_collect(&run.records, &b);
+    kg_bandwidth_pictures(&b, &page);
+    kg_page_finish(&page, &out);
+    const char *rates = strstr(kg_buffer_text(&out), "aria-label=\"Memory bandwidth"),
+               *ratios = strstr(kg_buffer_text(&out), "aria-label=\"FP16 over FP32");
+    ck_assert_ptr_nonnull(rates);
+    ck_assert_ptr_nonnull(ratios);
+    ck_assert_uint_eq(count_of(kg_buffer_text(&out), "<svg "), 2);
+    ck_assert_uint_eq(count_of(rates, MARK), 3 + 2 + 1 + 1); /* three points, one over f32; entries of the keys */
+    ck_assert_uint_eq(count_of(ratios, MARK), 1 + 1);
+    b.n_rows = 0;
+    kg_bandwidth_pictures(&b, &none);
+    ck_assert_uint_eq(none.body.len, 0);
+    kg_page_free(&none);
+    kg_buffer_free(&out);
+    kg_bandwidth_free(&b);
+    run_free(&run);
+}
+
 #define F16_FILE "model=0 q16.gguf"
 
 /* A timing that was slowed down is no row of the profile. */
@@ -249,6 +287,7 @@ static void peers_of_the_same_work(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     REPORT(bandwidth_of_known_records),     REPORT(csv_and_json_say_the_same), REPORT(plot_holds_cold_points_only),
     REPORT(throttled_timings_are_left_out), REPORT(a_token_is_a_row),          REPORT(peers_of_the_same_work),
+    REPORT(pictures_of_the_profile),
 };
 
 int main(int argc, char **argv) {

@@ -9,7 +9,7 @@
  * that sees no key, or only scores of -inf and no sink, gives zeros. A NaN or +inf among its scores makes what it sees
  * NaN. attention and sdpa compute the weights' sum of values without storing them; unfused, this is linear and softmax.
  *
- * Any number of keys: a row of scores is held nowhere. Sums are double on the CPU, float32 on the GPU. */
+ * Any number of keys: a row of scores is never in memory. Sums are double on the CPU, float32 on the GPU. */
 #ifndef KIGO_OPS_ATTENTION_WEIGHTS_H
 #define KIGO_OPS_ATTENTION_WEIGHTS_H
 

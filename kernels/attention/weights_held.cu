@@ -3,7 +3,7 @@
  *
  * q (n_queries, n_heads, head_dim), k (n_keys, n_kv_heads, head_dim), y (n_heads, n_queries, n_keys), halves; heads of
  * at most 128 dims in whole vectors (sm_90). A cluster has 64 queries of a head, each of its blocks up to 256 keys. A
- * warp has 16 queries and every second 32 keys, as accumulators of mma.sync (exact products, float32 sums): first
+ * warp has 32 queries and every fourth 32 keys, as accumulators of mma.sync (exact products, float32 sums): first
  * scores, then their exponentials relative to the warp's largest of a row, then weights. Blocks exchange a row's
  * largest score and sum of exponentials (of powers of two) and merge them in one order: the same bits in each. */
 #include "kernels/attention/sdpa/fragment.cuh"
@@ -139,8 +139,8 @@ __device__ __forceinline__ void copy_item(held_tiles<DIMS> &shared, const weight
     }
 }
 
-/* Where a thread's scores are: those of its r-th query, at row + 8 r of the tile, are row_scores(score, r)[i], i <
- * ROW_SCORES, of the keys base + key_of(i). */
+/* Where a thread's scores are: that of its r-th query, at row + 8 r of the tile, and of key base + key_of(i) is
+ * score_of(score, r, i), i < ROW_SCORES. */
 using warp_scores = float[M][CHUNKS * TILES][4];
 constexpr int ROWS = 2 * M, ROW_SCORES = CHUNKS * TILES * 2;
 __device__ __forceinline__ constexpr int key_of(int i) {
@@ -254,6 +254,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) held_kernel(const __grid_con
             __syncthreads(); /* this chunk is visible */
             if (part.needed >> C & 1) multiply<C>(score, shared, first_query, first_key);
         };
+        static_assert(CHUNKS == 2, "both are multiplied");
         multiply_chunk(std::integral_constant<int, 0>());
         multiply_chunk(std::integral_constant<int, 1>());
         __syncthreads(); /* write-after-read: all have multiplied */

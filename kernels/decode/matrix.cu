@@ -12,7 +12,8 @@
  * Map: one block a multiprocessor; each has a range of pairs. The producer warp streams their rows by bulk copies to a
  * ring in shared memory, a pair a slot. It does not wait for the launch before (ptx/dependent.cuh), so weights arrive
  * while that one ends. 16 consumer warps multiply: with tensor cores each has its columns of all rows, else `parts`
- * warps share a pair. The epilogue warp loads the operands of f meanwhile, and then computes f of all pairs. */
+ * warps share a pair. The epilogue warp loads the operands of f meanwhile, and then computes f of 32 pairs,
+ * the consumers of the others. */
 #include "kernels/block/bfloat16.cuh"
 #include "kernels/decode/matrix.cuh"
 #include "kernels/preload.h"

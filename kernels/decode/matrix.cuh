@@ -3,7 +3,7 @@
  * formats, repacked.cu those of repacked MXFP4.
  *
  * A block has a range of pairs. Producer warps copy their rows to a ring in shared memory, consumer warps multiply, and
- * one epilogue warp loads the operands of f meanwhile and then computes f of all pairs. */
+ * one epilogue warp loads the operands of f meanwhile and then computes f of 32 pairs, the consumers of the others. */
 #ifndef KIGO_KERNELS_DECODE_MATRIX_CUH
 #define KIGO_KERNELS_DECODE_MATRIX_CUH
 

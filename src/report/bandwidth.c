@@ -230,6 +230,10 @@ json_t *kg_bandwidth_json(const struct kg_bandwidth *b) {
     return json_pack("{s:o, s:o}", "cases", cases, "speedups", groups_json(b));
 }
 
+bool kg_bandwidth_same_series(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b) {
+    return strcmp(a->backend, b->backend) == 0 && strcmp(a->dtype, b->dtype) == 0;
+}
+
 bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row) {
     return row->gb_s > 0 && strcmp(row->state, "cold") == 0 && strcmp(row->kind, "kernel") != 0;
 }

@@ -43,6 +43,9 @@ void kg_bandwidth_csv(const struct kg_bandwidth *bandwidth, struct kg_buffer *ou
  * <op>/<first word of the name> and linear/ffn. */
 json_t *kg_bandwidth_json(const struct kg_bandwidth *bandwidth);
 
+/* Whether rows are of one back end and precision, which have one colour. */
+bool kg_bandwidth_same_series(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b);
+
 /* Whether a row is a point of the plot: cold, so that what it reads came from memory; by one kind of timing. */
 bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row);
 

@@ -17,13 +17,11 @@ static const struct picture {
     const char *axes, *lines, *says;
 } PICTURES[] = {
     { gb_s, "set logscale y\nset ylabel 'GB/s'\nset key outside top center horizontal\n", "",
-      "Memory bandwidth: rate of each operation, cold, over the bytes that a launch reads and writes, both "
-      "logarithmic; "
-      "the line is the read canary of the same run." },
+      "Memory bandwidth: rate of each operation, cold, over the bytes of a launch, both logarithmic; the line is the "
+      "read canary of the same run." },
     { speedup, "set logscale y 2\nset ylabel 'times as fast as f32'\nset key outside top center horizontal\n",
       ", 1 lw 1 dt 2 lc rgb '#808890' notitle, 2 lw 1 dt 3 lc rgb '#808890' notitle",
-      "FP16 over FP32: how many times as fast the same work is, cold, over its bytes; the lines are as fast, and "
-      "twice, "
+      "FP16 over FP32: how many times as fast the same work is, cold, over its bytes; the lines are once and twice, "
       "which half the bytes would be." },
 };
 
@@ -31,15 +29,10 @@ static bool is_point(const struct picture *p, const struct kg_bandwidth_row *row
     return kg_bandwidth_plotted(row) && p->value(row) > 0;
 }
 
-/* Points of one back end and precision have one colour. */
-static bool same_series(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b) {
-    return strcmp(a->backend, b->backend) == 0 && strcmp(a->dtype, b->dtype) == 0;
-}
-
 static bool is_first_of_series(const struct picture *p, const struct kg_bandwidth *b, size_t row) {
     if (!is_point(p, &b->rows[row])) return false;
     for (size_t i = 0; i < row; i++)
-        if (is_point(p, &b->rows[i]) && same_series(&b->rows[i], &b->rows[row])) return false;
+        if (is_point(p, &b->rows[i]) && kg_bandwidth_same_series(&b->rows[i], &b->rows[row])) return false;
     return true;
 }
 
@@ -49,7 +42,7 @@ static void add_series(const struct picture *p, const struct kg_bandwidth *b, si
     struct kg_buffer name = KG_BUFFER_INIT;
     kg_buffer_printf(data, "$s%zu << EOD\n", first);
     for (size_t i = first; i < b->n_rows; i++)
-        if (is_point(p, &b->rows[i]) && same_series(&b->rows[i], &b->rows[first]))
+        if (is_point(p, &b->rows[i]) && kg_bandwidth_same_series(&b->rows[i], &b->rows[first]))
             kg_buffer_printf(data, "%.6g %.6g\n", b->rows[i].bytes, p->value(&b->rows[i]));
     kg_buffer_puts(data, "EOD\n");
     kg_buffer_printf(&name, "%s %s", b->rows[first].backend, b->rows[first].dtype);

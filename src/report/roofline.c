@@ -13,19 +13,15 @@ static int by_share(const void *a, const void *b) {
     return x->share > y->share ? 1 : x->share < y->share ? -1 : strcmp(x->key, y->key);
 }
 
-/* Rows of one back end and precision share a roof. */
-static bool same_roof(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b) {
-    return strcmp(a->backend, b->backend) == 0 && strcmp(a->dtype, b->dtype) == 0;
-}
-
 static bool is_point(const struct kg_bandwidth_row *row) {
     return row->bytes > 0 && row->flops > 0 && row->tflop_s > 0;
 }
 
+/* Rows of one series share a roof. */
 static bool is_first_of_roof(const struct kg_bandwidth *b, size_t row) {
     if (!is_point(&b->rows[row])) return false;
     for (size_t i = 0; i < row; i++)
-        if (is_point(&b->rows[i]) && same_roof(&b->rows[i], &b->rows[row])) return false;
+        if (is_point(&b->rows[i]) && kg_bandwidth_same_series(&b->rows[i], &b->rows[row])) return false;
     return true;
 }
 
@@ -35,7 +31,7 @@ static struct kg_roofline put_points(const struct kg_bandwidth *b, size_t first,
     kg_buffer_printf(script, "$r%zu << EOD\n", first);
     for (size_t i = 0; i < b->n_rows; i++) {
         const struct kg_bandwidth_row *row = &b->rows[i];
-        if (!is_point(row) || !same_roof(row, &b->rows[first])) continue;
+        if (!is_point(row) || !kg_bandwidth_same_series(row, &b->rows[first])) continue;
         kg_buffer_printf(script, "%.6g %.6g\n", row->flops / row->bytes, 1e3 * row->tflop_s);
         roof.read_gb_s = fmax(roof.read_gb_s, fmax(row->roofline.read_gb_s, row->roofline.copy_gb_s));
         roof.tflop_s = fmax(roof.tflop_s, row->roofline.tflop_s);

@@ -59,6 +59,10 @@ static const struct shape {
     { "keys_in_no_vectors", 66, 1203, 2, 2, 128, 0, true, false, 1 },
     { "as_many_keys_as_registers_hold", 65, 4096, 2, 1, 64, 0, true, false, 1 },
     { "one_key_more_than_registers_hold", 65, 4097, 2, 1, 64, 0, true, false, 1 },
+    { "two_passes_in_a_window_with_sinks", 140, 4200, 2, 1, 128, 300, true, true, 1 },
+    { "two_passes_in_no_vectors", 66, 4203, 4, 2, 96, 0, true, false, 1 },
+    { "two_passes_of_many_tiles", 200, 4352, 1, 1, 64, 0, true, false, 4 },
+    { "head_256_in_a_window_with_sinks", 70, 200, 4, 2, 256, 90, true, true, 1 },
     { "more_keys_than_a_block_has_room_for", 3, 70001, 1, 1, 64, 0, true, false, 1 },
 };
 
